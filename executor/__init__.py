@@ -1,0 +1,1 @@
+"""Runs blocks: scopes, plans, the interpreter, ``run_program`` and the operator kernels."""

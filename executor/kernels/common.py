@@ -1,0 +1,66 @@
+"""Helpers shared by the families: dtypes, axes, broadcasting and its undoing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..values import Array
+
+__all__ = ["HALF", "accumulate_dtype", "as_ints", "broadcast_y", "normalize_axes", "normalize_axis", "unbroadcast"]
+
+HALF = frozenset({"float16", "bfloat16"})
+"""Dtypes whose sums are kept in float32."""
+
+
+def accumulate_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype to sum in: float32 for the half types, else the dtype itself."""
+    return np.dtype(np.float32) if dtype.name in HALF else dtype
+
+
+def normalize_axis(axis: int, ndim: int) -> int:
+    """A non-negative axis; raises ValueError when it is outside ``[-ndim, ndim)``."""
+    if not -max(ndim, 1) <= axis < max(ndim, 1):
+        raise ValueError(f"axis {axis} is outside a tensor of {ndim} dimension(s)")
+    return axis + ndim if axis < 0 else axis
+
+
+def normalize_axes(axes: Sequence[int] | int, ndim: int) -> tuple[int, ...]:
+    """Sorted distinct non-negative axes."""
+    listed = [axes] if isinstance(axes, int) else list(axes)
+    return tuple(sorted({normalize_axis(axis, ndim) for axis in listed}))
+
+
+def as_ints(value: Any) -> list[int]:
+    """Python ints from a tensor or list of tensors of integers (shape tensors, axis tensors)."""
+    if isinstance(value, (list, tuple)):
+        return [int(np.asarray(each).reshape(())) for each in value]
+    return [int(each) for each in np.asarray(value).reshape(-1)]
+
+
+def broadcast_y(x: Array, y: Array, axis: int) -> Array:
+    """``y`` reshaped so that numpy broadcasting against ``x`` means Paddle's ``axis`` rule.
+
+    ``axis`` is the dimension of ``x`` where ``y`` starts; -1 aligns the trailing dimensions. Trailing ones of
+    ``y`` are dropped when ``axis`` is given, as 1.x programs rely on.
+    """
+    if axis == -1 or x.ndim == y.ndim or y.ndim == 0:
+        return y
+    shape = list(y.shape)
+    while len(shape) > 1 and shape[-1] == 1 and axis + len(shape) > x.ndim:
+        shape.pop()
+    return y.reshape(*shape, *(1,) * (x.ndim - axis - len(shape)))
+
+
+def unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
+    """Sum a gradient over the axes that broadcasting added or stretched, back to ``shape``."""
+    if grad.shape == shape:
+        return grad
+    extra = grad.ndim - len(shape)
+    stretched = tuple(
+        axis for axis in range(grad.ndim) if axis < extra or (shape[axis - extra] == 1 and grad.shape[axis] != 1)
+    )
+    total = grad.sum(axis=stretched, dtype=accumulate_dtype(grad.dtype), keepdims=True)
+    return total.astype(grad.dtype, copy=False).reshape(shape)

@@ -1,0 +1,91 @@
+"""The element types of saved tensors: code in the file, name, numpy dtype.
+
+Codes are the ``VarType.Type`` numbers of ``framework.proto``; integer attributes named ``dtype``,
+``in_dtype`` or ``out_dtype`` hold them as well.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+__all__ = ["BFLOAT16", "DType", "from_numpy", "from_name", "to_numpy"]
+
+BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
+
+
+class DType(enum.IntEnum):
+    """Element types by their code in the file."""
+
+    BOOL = 0
+    INT16 = 1
+    INT32 = 2
+    INT64 = 3
+    FP16 = 4
+    FP32 = 5
+    FP64 = 6
+    SIZE_T = 19
+    UINT8 = 20
+    INT8 = 21
+    BF16 = 22
+    COMPLEX64 = 23
+    COMPLEX128 = 24
+    FP8_E4M3FN = 32
+    FP8_E5M2 = 33
+    UINT16 = 36
+    UINT32 = 37
+    UINT64 = 38
+
+
+_NUMPY: Final[dict[int, np.dtype[Any]]] = {
+    DType.BOOL: np.dtype(np.bool_),
+    DType.INT16: np.dtype(np.int16),
+    DType.INT32: np.dtype(np.int32),
+    DType.INT64: np.dtype(np.int64),
+    DType.FP16: np.dtype(np.float16),
+    DType.FP32: np.dtype(np.float32),
+    DType.FP64: np.dtype(np.float64),
+    DType.SIZE_T: np.dtype(np.uint64),
+    DType.UINT8: np.dtype(np.uint8),
+    DType.INT8: np.dtype(np.int8),
+    DType.BF16: BFLOAT16,
+    DType.COMPLEX64: np.dtype(np.complex64),
+    DType.COMPLEX128: np.dtype(np.complex128),
+    DType.FP8_E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
+    DType.FP8_E5M2: np.dtype(ml_dtypes.float8_e5m2),
+    DType.UINT16: np.dtype(np.uint16),
+    DType.UINT32: np.dtype(np.uint32),
+    DType.UINT64: np.dtype(np.uint64),
+}
+_CODE: Final = {dtype: DType(code) for code, dtype in reversed(_NUMPY.items())}
+_NAMES: Final = {dtype.name: code for dtype, code in _CODE.items()}
+
+
+def to_numpy(code: int) -> np.dtype[Any]:
+    """The numpy dtype of an element-type code.
+
+    Raises:
+        KeyError: the code names no element type.
+    """
+    return _NUMPY[code]
+
+
+def from_numpy(dtype: Any) -> DType:
+    """The element-type code of a numpy dtype.
+
+    Raises:
+        KeyError: no saved tensor can have this dtype.
+    """
+    return _CODE[np.dtype(dtype)]
+
+
+def from_name(name: str) -> DType:
+    """The element-type code of a name such as ``"float32"``, ``"bfloat16"`` or ``"bool"``.
+
+    Raises:
+        KeyError: the name is unknown.
+    """
+    return _NAMES[name]
