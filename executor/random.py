@@ -1,8 +1,8 @@
 """Where random operators draw from: one global generator, or one of their own for an op that states a seed.
 
-An op with ``seed`` 0 draws from the global generator, whose state moves on with every draw; an op with another
-seed draws the same numbers at every run, as Paddle's CPU kernels do. The numbers are not Paddle's own: numpy's
-generator gives the same distribution, not the same bits.
+An op with ``seed`` 0 draws from the global generator, whose state moves on with every draw; an op with
+another seed draws the same numbers at every run, as Paddle's CPU kernels do. The numbers are not Paddle's:
+numpy's generator gives the same distribution, not the same bits.
 """
 
 from __future__ import annotations
