@@ -2,7 +2,9 @@
 
 They are decoded once from the file and encoded back byte-faithfully. Passes edit them directly; nothing here
 knows protobuf. A field that the file leaves out is ``None`` where the format tells absent from default, and
-bytes of fields that this version does not know travel in ``unknown``.
+bytes of fields that this version does not know travel in ``unknown``. ``original`` holds the encoded description
+where the file writes it in a way that these fields cannot tell (a name twice, a value left out); it is written
+back for as long as nobody edits the description.
 """
 
 from __future__ import annotations
@@ -104,6 +106,7 @@ class VarDesc:
     attr_types: dict[str, AttrType] = field(default_factory=dict)
     type_extra: bytes = b""
     unknown: bytes = b""
+    original: bytes = b""
 
     @property
     def is_persistable_tensor(self) -> bool:
@@ -126,6 +129,7 @@ class OpDesc:
     attr_types: dict[str, AttrType] = field(default_factory=dict)
     is_target: bool | None = None
     unknown: bytes = b""
+    original: bytes = b""
 
     def input(self, slot: str) -> str | None:
         """The first argument of an input slot, or None where the slot is absent or empty."""
@@ -176,6 +180,7 @@ class OpDesc:
             dict(self.attr_types),
             self.is_target,
             self.unknown,
+            self.original,
         )
 
     def sub_blocks(self) -> list[int]:
@@ -276,4 +281,5 @@ def _copy_var(var: VarDesc) -> VarDesc:
         dict(var.attr_types),
         var.type_extra,
         var.unknown,
+        var.original,
     )

@@ -113,6 +113,9 @@ def parse_slots(words: str) -> tuple[Slot, ...]:
 GradMaker = Callable[[OpDesc, frozenset[str]], list[OpDesc]]
 """``(forward op, names of gradients nobody wants) -> grad ops``."""
 
+BlockGradMaker = Callable[[OpDesc, frozenset[str], ProgramDesc, BlockDesc], list[OpDesc]]
+"""As :data:`GradMaker` for an op that runs a sub-block: it is also given the program and the grad block."""
+
 
 @dataclass(slots=True, eq=False)
 class Operator:
@@ -131,6 +134,7 @@ class Operator:
         since: the op version from which this meaning holds.
         differentiable: False when Paddle registers no gradient, so that backward stops here silently.
         grad_maker: builds the grad ops, or None.
+        block_grad_maker: the same for an op that runs a sub-block.
         preparer: ``preparer(constants, **attrs) -> run(*arrays) | None``, see :meth:`prepare`.
     """
 
@@ -150,6 +154,7 @@ class Operator:
     since: int = 0
     differentiable: bool = True
     grad_maker: GradMaker | None = None
+    block_grad_maker: BlockGradMaker | None = None
     preparer: Callable[..., Callable[..., Any] | None] | None = None
     siblings: tuple[Operator, ...] = ()
     forward_of: Operator | None = None
@@ -204,6 +209,12 @@ class Operator:
         """Declare how the grad ops are made, where neither a kernel nor one existing operator says it."""
         for each in (self, *self.siblings):
             each.grad_maker = maker
+        return maker
+
+    def block_gradient_maker(self, maker: BlockGradMaker) -> BlockGradMaker:
+        """Declare how the grad op of an op with a sub-block is made, once the grad block is built."""
+        for each in (self, *self.siblings):
+            each.block_grad_maker = maker
         return maker
 
     def prepare(self, preparer: Callable[..., Callable[..., Any] | None]) -> Callable[..., Any]:
