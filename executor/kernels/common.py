@@ -7,9 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from ...ir.desc import VarDesc
 from ..values import Array
 
-__all__ = ["HALF", "accumulate_dtype", "as_ints", "broadcast_y", "normalize_axes", "normalize_axis", "unbroadcast"]
+__all__ = [
+    "HALF",
+    "accumulate_dtype",
+    "add_rows",
+    "as_ints",
+    "broadcast_y",
+    "follow_rank",
+    "normalize_axes",
+    "normalize_axis",
+    "unbroadcast",
+    "x_shape",
+]
 
 HALF = frozenset({"float16", "bfloat16"})
 """Dtypes whose sums are kept in float32."""
@@ -64,3 +76,34 @@ def unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
     )
     total = grad.sum(axis=stretched, dtype=accumulate_dtype(grad.dtype), keepdims=True)
     return total.astype(grad.dtype, copy=False).reshape(shape)
+
+
+def follow_rank(result: Array, declared: VarDesc | None) -> Array:
+    """A 0-d result as shape [1] where the program declares [1], as programs from before 0-d tensors do."""
+    if result.ndim == 0 and declared is not None and declared.shape == (1,):
+        return result.reshape(1)
+    return result
+
+
+def x_shape(x: Array) -> Array:
+    """The value of an ``XShape`` output: an empty array that only carries a shape, ``[0, *x.shape]``."""
+    return np.empty((0, *x.shape), x.dtype)
+
+
+def add_rows(target: Array, index: Array, rows: Array) -> None:
+    """``target[index[i]] += rows[i]`` for every i, in place; rows of equal index add up in order.
+
+    ``index`` is 1-d, already checked and not negative. Half types add up in float32.
+    """
+    if not index.size or not rows.size:
+        return
+    wide = accumulate_dtype(target.dtype)
+    if rows.ndim == 1 and wide.kind == "f":
+        target += np.bincount(index, rows.astype(np.float64), len(target)).astype(target.dtype)
+        return
+    order = np.argsort(index, kind="stable")
+    ordered = index[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]]))
+    picked = rows[order].astype(wide, copy=False)
+    sums = picked if len(starts) == len(ordered) else np.add.reduceat(picked, starts, axis=0)
+    target[ordered[starts]] += sums.astype(target.dtype, copy=False)
