@@ -144,9 +144,11 @@ def infer_kind(value: Any) -> int:
         return _infer_list([element.item() if hasattr(element, "item") else element for element in value])
     if hasattr(value, "item"):
         value = value.item()
-    for types, kind in ((bool, 6), (int, 0), (float, 1), (str, 2), (complex, 16)):
+    if isinstance(value, int) and not isinstance(value, bool):
+        return 0 if _fits_int32(value) else 9
+    for types, kind in ((bool, 6), (float, 1), (str, 2), (complex, 16)):
         if isinstance(value, types):
-            return 9 if kind == 0 and not _fits_int32(value) else kind
+            return kind
     raise TypeError(f"no attribute type holds a {type(value).__name__}")
 
 
@@ -154,7 +156,7 @@ def _infer_list(values: list[Any]) -> int:
     if all(isinstance(value, bool) for value in values) and values:
         return 7
     if all(isinstance(value, int) for value in values):
-        return 3 if all(_fits_int32(value) for value in values) else 11
+        return 3 if all(map(_fits_int32, values)) else 11
     if all(isinstance(value, (int, float)) for value in values):
         return 4
     if all(isinstance(value, str) for value in values):

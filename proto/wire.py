@@ -1,8 +1,8 @@
 """The protobuf wire layout by hand: varints, and a message split into its fields without knowing its schema.
 
-The generated module decodes programs. This is for what it cannot do: keep the bytes of unknown fields and their
-place, assemble messages from parts that are encoded already, and read the tiny description in a tensor record
-without importing protobuf.
+The generated module decodes programs. This is for what it cannot do: keep the bytes of unknown fields and
+their place, assemble messages from parts that are encoded already, and read the tiny description in a tensor
+record without importing protobuf.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Field(NamedTuple):
 
 
 def varint(value: int) -> bytes:
-    """An integer as a varint; a negative one as its 64-bit two's complement, as int32 and int64 fields have it."""
+    """An integer as a varint; a negative one as its 64-bit two's complement, int32 fields included."""
     value &= 0xFFFF_FFFF_FFFF_FFFF
     out = bytearray()
     while value > 0x7F:

@@ -1,11 +1,11 @@
 """Generate ``proto/framework_pb2.py`` from ``proto/framework.proto``.
 
     python tools/regenerate_proto.py            write the module
-    python tools/regenerate_proto.py --check    exit 1 when the module in the tree is not what would be written
+    python tools/regenerate_proto.py --check    exit 1 when the module in the tree is another one
 
-It needs the compiler of protobuf 25 (``grpcio-tools==1.62.3``, in the ``dev`` extra): the module that this one
-writes imports on every protobuf runtime from 4.25 on, while a newer compiler writes modules that refuse an
-older runtime.
+It needs the compiler of protobuf 25 (``grpcio-tools==1.62.3``, in the ``dev`` extra): the module that this
+one writes imports on every protobuf runtime from 4.25 on, while a newer compiler writes modules that refuse
+an older runtime.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ COMPILER_RELEASE = "libprotoc 25."
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "proto" / "framework.proto"
 TARGET = ROOT / "proto" / "framework_pb2.py"
-# The name in the descriptor pool. It carries the package, so that no other library's framework.proto collides.
+# The name in the descriptor pool carries the package: no other library's framework.proto collides with it.
 POOL_NAME = "oarlock/proto/framework.proto"
 
 
@@ -43,7 +43,14 @@ def generate() -> str:
         copy = Path(folder) / POOL_NAME
         copy.parent.mkdir(parents=True)
         copy.write_bytes(SOURCE.read_bytes())
-        command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}", f"--python_out={folder}", POOL_NAME]
+        command = [
+            sys.executable,
+            "-m",
+            "grpc_tools.protoc",
+            f"-I{folder}",
+            f"--python_out={folder}",
+            POOL_NAME,
+        ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"the compiler refuses {SOURCE.name}: {done.stderr.strip()}")
