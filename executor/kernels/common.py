@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...ir.desc import VarDesc
+from ...ir.dtypes import BFLOAT16
 from ..values import Array
 
 __all__ = [
@@ -25,11 +26,13 @@ __all__ = [
 
 HALF = frozenset({"float16", "bfloat16"})
 """Dtypes whose sums are kept in float32."""
+_HALF_DTYPES = frozenset({np.dtype(np.float16), BFLOAT16})  # a dtype hashes far faster than it tells its name
+_FLOAT32 = np.dtype(np.float32)
 
 
 def accumulate_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The dtype to sum in: float32 for the half types, else the dtype itself."""
-    return np.dtype(np.float32) if dtype.name in HALF else dtype
+    return _FLOAT32 if dtype in _HALF_DTYPES else dtype
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
