@@ -15,13 +15,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, ProgramError, UnsupportedOpError
+from ..ir.binding import bind_attrs, check_slots
 from ..ir.desc import EMPTY_VAR, AttrType, BlockDesc, OpDesc, ProgramDesc
-from ..ir.registry import IGNORED_ATTRS, REQUIRED, OpContext, Operator, Slot, find, parameter_name
+from ..ir.registry import OpContext, Operator, Slot, find, parameter_name
 from .analysis import ProgramUse, dead_after
 from .environment import Body, Env
 from .interpreter import run_steps
 from .steps import ABSENT, Frame, Step, make_step, with_lod
-from .values import Array
+from .values import Array, memory_owner
 
 __all__ = ["Plan", "PlanRequest", "compile_block", "missing_operators"]
 
@@ -53,6 +54,7 @@ class Plan:
         slots: name -> frame slot.
         template: a frame with the constants in place; a run starts from a copy.
         updates: persistable variables that ops write, with their slots.
+        owners: identities of the objects that own the memory of the constants.
     """
 
     program: ProgramDesc
@@ -63,6 +65,7 @@ class Plan:
     slots: dict[str, int]
     template: Frame
     updates: tuple[tuple[str, int], ...]
+    owners: frozenset[int]
 
     def frame(self, feeds: Iterable[Any]) -> Frame:
         """A frame for one run, with the values of ``request.feeds`` in place."""
@@ -168,6 +171,7 @@ class _Compiler:
             self.slots,
             template,
             tuple((name, self._slot(name)) for name in updates),
+            frozenset(id(memory_owner(each)) for each in template if isinstance(each, np.ndarray)),
         )
 
     def _is_persistable(self, name: str) -> bool:
@@ -195,9 +199,9 @@ class _Compiler:
         declared = find(op.type, self.program.op_version(op.type))
         if declared is None:
             raise UnsupportedOpError({op.type: 1})
-        _check_slots(declared, op, where)
-        inputs = [self._arguments(slot, op.inputs.get(slot.name), where) for slot in declared.inputs]
-        outputs = [self._results(slot, op.outputs.get(slot.name)) for slot in declared.outputs]
+        check_slots(declared, op, where)
+        inputs = [self._arguments(slot, op.inputs.get(slot.name)) for slot in declared.inputs]
+        outputs = [self._arguments(slot, op.outputs.get(slot.name)) for slot in declared.outputs]
         kernel = self._bind(declared, op, where, live)
         clear = [self._slot(name) for name in dead if name not in self.constants]
         if declared.takes_env:
@@ -210,17 +214,7 @@ class _Compiler:
             return self._dynamic_step(kernel, inputs, outputs, clear, dynamic)
         return make_step(kernel, inputs, outputs, clear, reuse=self._reusable(declared, op, dead))
 
-    def _arguments(self, slot: Slot, names: list[str] | None, where: str) -> int | list[int]:
-        present = [ABSENT if name in ("", EMPTY_VAR) else self._slot(name) for name in names or ()]
-        if slot.many:
-            return present
-        if len(present) > 1:
-            raise ProgramError(f"{where}: slot {slot.name} takes one argument, the program gives {len(present)}")
-        if not present and not slot.optional:
-            raise ProgramError(f"{where}: required input slot {slot.name} is missing")
-        return present[0] if present else ABSENT
-
-    def _results(self, slot: Slot, names: list[str] | None) -> int | list[int]:
+    def _arguments(self, slot: Slot, names: list[str] | None) -> int | list[int]:
         present = [ABSENT if name in ("", EMPTY_VAR) else self._slot(name) for name in names or ()]
         if slot.many:
             return present
@@ -228,7 +222,7 @@ class _Compiler:
 
     def _bind(self, declared: Operator, op: OpDesc, where: str, live: set[str]) -> Callable[..., Any]:
         """The kernel with its attributes and special arguments bound, prepared where it can be."""
-        bound = _bind_attrs(declared, op, where)
+        bound = bind_attrs(declared, op, where)
         prepared = self._prepare(declared, op, bound)
         if prepared is not None:
             return prepared
@@ -323,46 +317,6 @@ class _Compiler:
             tuple(self._slot(name) for name in feeds),
             tuple(self._slot(name) for name in use.writes),
         )
-
-
-def _check_slots(declared: Operator, op: OpDesc, where: str) -> None:
-    known = {slot.name for slot in declared.inputs}
-    for slot, names in op.inputs.items():
-        if slot not in known and any(name not in ("", EMPTY_VAR) for name in names):
-            raise ProgramError(
-                f"{where}: input slot {slot} is not supported by this operator, which takes {', '.join(sorted(known))}"
-            )
-
-
-def _bind_attrs(declared: Operator, op: OpDesc, where: str) -> dict[str, Any]:
-    """The kernel's keyword arguments from the op's attributes, coerced to the kind of the default."""
-    bound: dict[str, Any] = {}
-    for name, default in declared.attrs.items():
-        if op.attr_types.get(name) in (AttrType.VAR, AttrType.VARS):
-            continue
-        if name in op.attrs:
-            bound[parameter_name(name)] = _coerce(op.attrs[name], default)
-        elif default is REQUIRED:
-            raise ProgramError(f"{where}: required attribute {name} is missing")
-    for name, value in op.attrs.items():
-        if name in declared.attrs or name in declared.ignores or name in IGNORED_ATTRS:
-            continue
-        if name in declared.refuse and value != declared.refuse[name]:
-            raise ProgramError(f"{where}: attribute {name}={value!r} is not supported, only {declared.refuse[name]!r}")
-        if name not in declared.refuse:
-            _log.debug("%s: attribute %s=%r is not known to this operator and is left out", where, name, value)
-    return bound
-
-
-def _coerce(value: Any, default: Any) -> Any:
-    """A file may state an int where the registry has a float, and the other way round."""
-    if isinstance(default, bool) and isinstance(value, int):
-        return bool(value)
-    if isinstance(default, float) and isinstance(value, int):
-        return float(value)
-    if isinstance(default, int) and isinstance(value, float) and value.is_integer():
-        return int(value)
-    return value
 
 
 def _variable_attrs(op: OpDesc, declared: Operator) -> dict[str, str | list[str]]:

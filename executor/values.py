@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Array", "LoDTensor", "Meta", "SelectedRows", "TensorArray", "array_of"]
+__all__ = ["Array", "LoDTensor", "Meta", "SelectedRows", "TensorArray", "array_of", "memory_owner"]
 
 Array = npt.NDArray[Any]
 
@@ -104,3 +104,11 @@ def array_of(value: Any) -> Array:
     if isinstance(value, SelectedRows):
         return value.to_dense()
     return np.asarray(value)
+
+
+def memory_owner(array: Array) -> Any:
+    """The object at the end of an array's chain of bases: an array, a mapped file, a buffer."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray) and owner.base is not None:
+        owner = owner.base
+    return owner

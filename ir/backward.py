@@ -15,7 +15,7 @@ from .dtypes import DType
 from .grad_sums import drop_unneeded, drop_without_gradient, sum_repeated
 from .registry import Operator, find
 
-__all__ = ["BACKWARD", "append_gradients", "gradient_path"]
+__all__ = ["BACKWARD", "append_gradients", "differentiable_inputs", "gradient_path"]
 
 BACKWARD = 1
 """The ``op_role`` of a grad op."""
@@ -71,14 +71,14 @@ def _produced(ops: Iterable[OpDesc]) -> set[str]:
     return {name for op in ops for name in op.output_names()}
 
 
-def _differentiable(op: OpDesc) -> Operator | None:
+def _differentiable(op: OpDesc, lenient: bool = False) -> Operator | None:
     """The operator when gradients pass through it, None when Paddle registers no gradient for it."""
     declared = find(op.type)
     if declared is None:
         raise UnsupportedOpError({op.type: 1})
     if not declared.differentiable:
         return None
-    if declared.grad_maker is None and declared.block_grad_maker is None:
+    if not lenient and declared.grad_maker is None and declared.block_grad_maker is None:
         raise UnsupportedOpError({f"{op.type}_grad": 1}, "the backward program")
     return declared
 
@@ -89,10 +89,11 @@ def gradient_path(
     targets: Iterable[str],
     stopped: set[str],
     inputs: Iterable[str] | None = None,
+    lenient: bool = False,
 ) -> list[OpDesc]:
     """The ops of a block through which gradients of the targets flow, in program order.
 
-    Loop bodies are swept until nothing changes, since a value may reach a target over several turns.
+    ``lenient`` only asks where gradients would flow and accepts ops whose gradient oarlock lacks. Loop bodies are swept until nothing changes, since a value may reach a target over several turns.
     """
     wanted = set(targets)
     candidates = block.ops if inputs is None else _reachable(block.ops, set(inputs))
@@ -103,7 +104,7 @@ def gradient_path(
             op = candidates[index]
             if index in on_path or not wanted.intersection(op.output_names()):
                 continue
-            if _differentiable(op) is None:
+            if _differentiable(op, lenient) is None:
                 continue
             on_path.add(index)
             wanted.update(name for name in op.input_names() if name + GRAD_SUFFIX not in stopped)
@@ -227,3 +228,23 @@ def _grad_var(program: ProgramDesc, block: BlockDesc, name: str, forward: str) -
         return VarDesc(name, dtype=DType.FP32, shape=())
     return VarDesc(name, like.kind, like.dtype, like.shape, like.lod_level, persistable=False)
 
+
+
+def differentiable_inputs(program: ProgramDesc, targets: Sequence[str]) -> set[str]:
+    """The variables that would get a gradient from the targets, found without building any grad op."""
+    return _reached(program, program.global_block, targets)
+
+
+def _reached(program: ProgramDesc, block: BlockDesc, targets: Iterable[str]) -> set[str]:
+    found: set[str] = set()
+    for op in gradient_path(program, block, targets, set(), lenient=True):
+        grad = find(f"{op.type}_grad")
+        if op.sub_blocks():
+            for index in op.sub_blocks():
+                found |= _reached(program, program.blocks[index], op.output_names())
+        elif grad is not None and grad.forward_of is not None:
+            for slot in grad.outputs:
+                found.update(op.inputs.get(slot.source.removesuffix(GRAD_SUFFIX)) or ())
+        else:
+            found.update(op.input_names())
+    return found

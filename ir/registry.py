@@ -22,7 +22,7 @@ import inspect
 import keyword
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from .desc import EMPTY_VAR, GRAD_SUFFIX, BlockDesc, OpDesc, ProgramDesc, VarDesc
 
@@ -128,6 +128,7 @@ class Operator:
         refuse: attribute name -> the only value that is supported; any other is refused at plan time.
         ignores: attributes that this operator accepts and that change nothing.
         lod: the kernel sees ``LoDTensor`` values instead of plain arrays.
+        lod_through: it also makes none: it only hands values on (choices, array reads).
         share_lod: the input slot whose LoD the outputs inherit when the kernel does not handle LoD itself
             (the first slot when empty).
         inplace: ``(input slot, output slot)``: the kernel takes ``out=`` and may write over that input.
@@ -149,6 +150,7 @@ class Operator:
     takes_ctx: bool = False
     takes_env: bool = False
     lod: bool = False
+    lod_through: bool = False
     share_lod: str = ""
     inplace: tuple[str, str] | None = None
     since: int = 0
@@ -163,7 +165,7 @@ class Operator:
         return self.kernel(*args, **kwargs)
 
     def gradient(
-        self, takes: str, gives: str, *, lod: bool | None = None, inplace: str = ""
+        self, takes: str, gives: str, *, lod: bool | Literal["through"] | None = None, inplace: str = ""
     ) -> Callable[[Kernel], Operator]:
         """Declare the gradient kernel: grad op ``<type>_grad`` reads ``takes`` and writes ``gives``.
 
@@ -250,7 +252,7 @@ def define(
     *,
     inputs: str,
     outputs: str,
-    lod: bool = False,
+    lod: bool | Literal["through"] = False,
     share_lod: str = "",
     inplace: str = "",
     since: int = 0,
@@ -275,7 +277,8 @@ def define(
         takes_want="want" in specials,
         takes_ctx="ctx" in specials,
         takes_env="env" in specials,
-        lod=lod,
+        lod=bool(lod),
+        lod_through=lod == "through",
         share_lod=share_lod,
         inplace=(source, target) if inplace else None,
         since=since,
@@ -290,7 +293,7 @@ def operator(
     *types: str,
     inputs: str,
     outputs: str,
-    lod: bool = False,
+    lod: bool | Literal["through"] = False,
     share_lod: str = "",
     inplace: str = "",
     since: int = 0,

@@ -62,7 +62,7 @@ def conditional_block(
     return env.outputs("Out"), record
 
 
-@operator("select_input", inputs="X* Mask", outputs="Out", lod=True)
+@operator("select_input", inputs="X* Mask", outputs="Out", lod="through")
 def select_input(x: list[Any], mask: Array) -> Any:
     """``x[mask]``: the value that the branch which ran has made."""
     index = int(array_of(mask).reshape(()))
@@ -73,7 +73,7 @@ def select_input(x: list[Any], mask: Array) -> Any:
     return x[index]
 
 
-@operator("select_output", inputs="X Mask", outputs="Out*", lod=True)
+@operator("select_output", inputs="X Mask", outputs="Out*", lod="through")
 def select_output(x: Any, mask: Array, *, ctx: Any) -> list[Any]:
     """Give ``x`` to output number ``mask``; the others get no value."""
     index = int(array_of(mask).reshape(()))

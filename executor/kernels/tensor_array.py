@@ -37,7 +37,7 @@ def write_to_array(x: Any, i: Array, like: Any, *, env: Env) -> TensorArray:
     return array
 
 
-@operator("read_from_array", inputs="X I X_W?", outputs="Out", lod=True)
+@operator("read_from_array", inputs="X I X_W?", outputs="Out", lod="through")
 def read_from_array(x: TensorArray, i: Array, like: Any) -> Any:
     """``x[i]``; the position must have been written."""
     index = _index(i)
