@@ -6,8 +6,9 @@ from typing import Final
 
 from ..proto.pdmodel import decode_program, encode_program
 from .desc import AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc, VarKind
+from .dtypes import DType, to_numpy
 
-__all__ = ["read_program", "write_program"]
+__all__ = ["describe_parameters", "read_program", "write_program"]
 
 
 class _Descs:
@@ -40,3 +41,13 @@ def write_program(program: ProgramDesc) -> bytes:
         ProgramError: a value does not fit the format.
     """
     return encode_program(program)
+
+
+def describe_parameters(program: ProgramDesc) -> dict[str, str]:
+    """Name -> shape and dtype of every parameter, such as ``"[2,3] float32"``, for error messages."""
+    return {var.name: _described(var) for var in program.persistables()}
+
+
+def _described(var: VarDesc) -> str:
+    shape = "[?]" if var.shape is None else f"[{','.join(map(str, var.shape))}]"
+    return f"{shape} {to_numpy(var.dtype).name if isinstance(var.dtype, DType) else var.dtype}"

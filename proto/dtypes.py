@@ -12,7 +12,7 @@ from typing import Any, Final
 import ml_dtypes
 import numpy as np
 
-__all__ = ["BFLOAT16", "DType", "from_numpy", "from_name", "to_numpy"]
+__all__ = ["BFLOAT16", "DType", "from_name", "from_numpy", "to_numpy"]
 
 BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
 

@@ -73,8 +73,8 @@ def listing(folder: StrPath) -> str:
     """What lies in a folder, for an error message: the first few names, sorted."""
     try:
         names = sorted(os.listdir(folder or "."))
-    except (FileNotFoundError, NotADirectoryError):
-        return f"folder {shown(folder)!r} does not exist"
+    except (OSError, ValueError):
+        return f"folder {shown(folder)!r} cannot be listed"
     if not names:
         return f"folder {shown(folder) or '.'!r} is empty"
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
