@@ -11,7 +11,7 @@ from ..ir.desc import AttrType, OpDesc, ProgramDesc, VarDesc
 from ..ir.dtypes import DType
 from ..ir.feeding import strip_feed_fetch
 from .lazy import LazyInitialized
-from .train_program import GradNames, backward_slice, build_train_program, forward_slice, grad_names
+from .train_program import GradNames, backward_slice, build_train_program, forward_slice, grad_names, in_train_mode
 
 __all__ = ["ProgramHolder"]
 
@@ -133,6 +133,17 @@ class ProgramHolder:
             tuple(self.persistable_names),
             self.output_names,
             self.grad_var_names.out,
+        )
+
+    @LazyInitialized
+    def forward_pair(self) -> ProgramPair:
+        """The forward in train mode alone, for calls that record nothing; builds no backward."""
+        return ProgramPair(
+            in_train_mode(self.infer_program),
+            None,
+            self.input_names,
+            tuple(self.persistable_names),
+            self.output_names,
         )
 
     @property

@@ -10,7 +10,7 @@ from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, BlockDesc, OpDesc, ProgramDesc, Va
 from ..ir.dtypes import DType
 from ..ir.registry import find
 
-__all__ = ["GradNames", "backward_slice", "build_train_program", "forward_slice", "grad_names"]
+__all__ = ["GradNames", "backward_slice", "build_train_program", "forward_slice", "grad_names", "in_train_mode"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,16 +28,22 @@ def build_train_program(infer_program: ProgramDesc, outputs: Sequence[str]) -> P
     A copy of the inference program with every ``is_test`` attribute off and the outputs that gradients read
     added where the file left them out, then one seed op per output, then the grad ops.
     """
-    program = infer_program.copy()
-    for block in program.blocks:
-        for op in block.ops:
-            if "is_test" in op.attrs:
-                op.attrs["is_test"] = False
+    program = in_train_mode(infer_program)
     for block in program.blocks:
         names = _Namer(program, block)
         for op in block.ops:
             _add_residuals(op, block, names)
     append_gradients(program, outputs)
+    return program
+
+
+def in_train_mode(infer_program: ProgramDesc) -> ProgramDesc:
+    """A copy with every ``is_test`` attribute that the file states switched off."""
+    program = infer_program.copy()
+    for block in program.blocks:
+        for op in block.ops:
+            if "is_test" in op.attrs:
+                op.attrs["is_test"] = False
     return program
 
 

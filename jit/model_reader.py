@@ -1,0 +1,103 @@
+"""From files to programs and values: what ``jit.load``, ``static`` and ``inference`` build on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..errors import NotFoundError, UnsupportedOpError
+from ..executor.plan import missing_operators
+from ..executor.values import Array
+from ..ir.desc import ProgramDesc
+from ..ir.printer import var_text
+from ..ir.program_io import read_program
+from ..ir.verify import verify
+from ..proto.files import read_file
+from ..proto.layouts import ModelFiles, find_model
+from ..proto.parameters import load_parameters
+from ..proto.pdiparams import read_params, record_order
+from ..proto.pickles import read_info
+
+__all__ = ["SavedModel", "read_model", "read_model_buffers"]
+
+
+@dataclass(slots=True)
+class SavedModel:
+    """A model as it lies in its files.
+
+    Attributes:
+        programs: method name -> program as saved, verified.
+        values: variable name -> value; views of mapped files where possible, to be treated as read-only.
+        info: variable name -> facts (``trainable``, ``stop_gradient``, ``structured_name``); None without file.
+        files: where it came from; None for buffers.
+    """
+
+    programs: dict[str, ProgramDesc]
+    values: dict[str, Array]
+    info: dict[str, dict[str, Any]] | None = None
+    files: ModelFiles | None = None
+
+
+def read_model(
+    path: str | os.PathLike[str],
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+) -> SavedModel:
+    """Read a saved model of any layout (see :func:`oarlock.proto.layouts.find_model`).
+
+    Raises:
+        NotFoundError: no model there, or a file of it is missing.
+        FormatError: a file is damaged.
+        ProgramError: a program is not valid.
+        UnsupportedOpError: operators are missing; lists all of them.
+    """
+    files = find_model(path, model_filename, params_filename)
+    if files.kind == "pir":
+        raise UnsupportedOpError({"the PIR .json format of Paddle 3": 1}, str(next(iter(files.programs.values()))))
+    programs = {name: _read(read_file(file), file) for name, file in files.programs.items()}
+    names = {name: _stored(program) for name, program in programs.items()}
+    info = read_info(files.info) if files.info is not None else None
+    values = load_parameters(files, names, _described(programs))
+    _check_info(info, values, files)
+    return SavedModel(programs, values, info, files)
+
+
+def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
+    """The same from memory: the bytes of a program and of its combined parameters.
+
+    Raises:
+        FormatError, ProgramError, UnsupportedOpError: as :func:`read_model`.
+    """
+    made = _read(program, "the program buffer")
+    names = _stored(made)
+    values = read_params(params, record_order(names), source="the parameter buffer") if names or params else {}
+    return SavedModel({"forward": made}, values)
+
+
+def _read(data: bytes, source: str) -> ProgramDesc:
+    program = read_program(data, source)
+    verify(program, source)
+    missing = missing_operators(program)
+    if missing:
+        raise UnsupportedOpError(missing, source)
+    return program
+
+
+def _stored(program: ProgramDesc) -> list[str]:
+    return [var.name for var in program.persistables()]
+
+
+def _described(programs: Mapping[str, ProgramDesc]) -> dict[str, str]:
+    """Variable name -> shape and dtype as the program declares them, for messages about missing files."""
+    return {var.name: var_text(var) for program in programs.values() for var in program.persistables()}
+
+
+def _check_info(info: Mapping[str, Any] | None, values: Mapping[str, Array], files: ModelFiles) -> None:
+    missing = [name for name in values if name not in info] if info is not None else []
+    if missing:
+        raise NotFoundError(
+            f"{files.info}: The model to be loaded is not complete. The variable `{missing[0]}` of program cannot be "
+            f"found in loaded model ({len(missing)} such variable(s))"
+        )
