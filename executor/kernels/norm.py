@@ -25,10 +25,10 @@ def rows_dot(a: Array, b: Array | None) -> Array:
     """Column sums of ``a`` or of ``a * b``, ``[M, C] -> [C]``; short runs keep float32 sums exact enough."""
     run = 256
     whole = len(a) // run * run
-    head = a[:whole].reshape(-1, run, a.shape[1])
+    head = a[:whole].reshape(whole // run, run, a.shape[1])
     if b is None:
         return head.sum(axis=1).sum(axis=0) + a[whole:].sum(axis=0)
-    other = b[:whole].reshape(-1, run, a.shape[1])
+    other = b[:whole].reshape(head.shape)
     total = np.einsum("kmc,kmc->kc", head, other).sum(axis=0)
     return np.asarray(total + np.einsum("mc,mc->c", a[whole:], b[whole:]))
 

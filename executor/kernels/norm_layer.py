@@ -36,8 +36,8 @@ def row_blocks(rows: int, columns: int, work: Callable[[int, int], None]) -> Non
 
 
 def _rows_of(shape: tuple[int, ...], begin: int) -> tuple[int, int]:
-    if not 0 < begin < len(shape) and not (begin == 0 and shape):
-        raise ValueError(f"begin_norm_axis {begin} is outside a tensor of shape {list(shape)}")
+    if not 0 < begin < len(shape):
+        raise ValueError(f"begin_norm_axis {begin} must lie between 0 and the rank of X {list(shape)}")
     return math.prod(shape[:begin]), math.prod(shape[begin:])
 
 
@@ -62,7 +62,7 @@ def normalize_rows(
     scale, bias = _check_affine("Scale", scale, columns), _check_affine("Bias", bias, columns)
     data = x.astype(accumulate_dtype(x.dtype), copy=False).reshape(rows, columns)
     y = np.empty((rows, columns), data.dtype)
-    mean, variance = np.empty(rows, data.dtype), np.empty(rows, data.dtype)
+    mean, variance = np.zeros(rows, data.dtype), np.zeros(rows, data.dtype)
 
     def work(start: int, stop: int) -> None:
         out, m, v = y[start:stop], mean[start:stop], variance[start:stop]
@@ -194,7 +194,7 @@ def _normalize_groups(
     rows, size = len(data), groups.depth * groups.positions
     factors, shifts = groups.per_row(scale), groups.per_row(bias)
     y = np.empty_like(data)
-    mean, variance = np.empty(rows, data.dtype), np.empty(rows, data.dtype)
+    mean, variance = np.zeros(rows, data.dtype), np.zeros(rows, data.dtype)
 
     def work(start: int, stop: int) -> None:
         part, out = data[start:stop], y[start:stop]
@@ -223,7 +223,7 @@ def _groups_gradient(
     rows, size = len(data), groups.depth * groups.positions
     factors = groups.per_row(scale)
     d_x = np.empty_like(data)
-    by_scale, by_bias = np.empty((rows, groups.depth), data.dtype), np.empty((rows, groups.depth), data.dtype)
+    by_scale, by_bias = np.zeros((rows, groups.depth), data.dtype), np.zeros((rows, groups.depth), data.dtype)
 
     def work(start: int, stop: int) -> None:
         part, out, inv = slice(start, stop), d_x[start:stop], inverse[start:stop]
