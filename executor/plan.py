@@ -18,13 +18,14 @@ from ..errors import InputError, ProgramError, UnsupportedOpError
 from ..ir.binding import bind_attrs, check_slots
 from ..ir.desc import EMPTY_VAR, AttrType, BlockDesc, OpDesc, ProgramDesc
 from ..ir.registry import OpContext, Operator, Slot, find, parameter_name
+from ..ir.saved_model import missing_operators
 from .analysis import ProgramUse, dead_after
 from .environment import Body, Env
 from .interpreter import run_steps
 from .steps import ABSENT, Frame, Step, make_step, with_lod
 from .values import Array, memory_owner
 
-__all__ = ["Plan", "PlanRequest", "compile_block", "missing_operators"]
+__all__ = ["Plan", "PlanRequest", "compile_block"]
 
 _log = logging.getLogger("oarlock.executor")
 
@@ -88,16 +89,6 @@ class Plan:
         return self.execute(self.frame(feeds))
 
 
-def missing_operators(program: ProgramDesc) -> dict[str, int]:
-    """Operator types without a kernel, with their number of uses (feed and fetch are the loader's)."""
-    missing: dict[str, int] = {}
-    for block in program.blocks:
-        for op in block.ops:
-            if op.type not in ("feed", "fetch") and find(op.type) is None:
-                missing[op.type] = missing.get(op.type, 0) + 1
-    return missing
-
-
 def compile_block(
     program: ProgramDesc,
     index: int,
@@ -153,7 +144,9 @@ class _Compiler:
             self.defined.update(uses[position][1])
         for name in self.request.fetches:
             if name not in self.defined and name not in self.constants:
-                raise ProgramError(f"block {self.block.idx}: fetched variable '{name}' is never given a value")
+                raise ProgramError(
+                    f"block {self.block.idx}: fetched variable '{name}' is never given a value"
+                )
             self._slot(name)
         for name in self.request.feeds:
             self._slot(name)
@@ -297,7 +290,9 @@ class _Compiler:
         slots = self.slots
 
         def step(frame: Frame) -> None:
-            make_step(functools.partial(kernel, env=Env(op, frame, slots, bodies)), inputs, outputs, clear)(frame)
+            make_step(functools.partial(kernel, env=Env(op, frame, slots, bodies)), inputs, outputs, clear)(
+                frame
+            )
 
         return step
 
@@ -307,7 +302,9 @@ class _Compiler:
         captured = tuple(dict.fromkeys((*use.reads, *use.writes)))
         feeds = tuple(name for name in captured if name not in self.constants)
         block = self.program.blocks[index]
-        local = frozenset(block.vars) if op.outputs.get("StepScopes") or op.outputs.get("Scope") else frozenset()
+        local = (
+            frozenset(block.vars) if op.outputs.get("StepScopes") or op.outputs.get("Scope") else frozenset()
+        )
         keep = local if self.request.keep else frozenset()
         request = PlanRequest(feeds, use.writes, keep, self.request.lod)
         constants = {name: value for name, value in self.constants.items() if name not in use.writes}
@@ -332,5 +329,7 @@ def _attr_value(value: Array) -> Any:
     """A tensor as an attribute: one element is a number, more are a list of numbers."""
     array = np.asarray(value)
     if array.ndim > 1:
-        raise InputError(f"an attribute fed by a variable takes a scalar or a vector, got shape {list(array.shape)}")
+        raise InputError(
+            f"an attribute fed by a variable takes a scalar or a vector, got shape {list(array.shape)}"
+        )
     return array.item() if array.ndim == 0 else array.tolist()

@@ -158,7 +158,9 @@ def _meta(value: Any) -> Any:
     return Meta(value.shape, value.dtype) if isinstance(value, np.ndarray) else value
 
 
-def run_backward(pair: ProgramPair, out_grads: Sequence[Any], wanted: Sequence[str], scope: Scope) -> list[Any]:
+def run_backward(
+    pair: ProgramPair, out_grads: Sequence[Any], wanted: Sequence[str], scope: Scope
+) -> list[Any]:
     """Run the backward block in the scope that the forward left.
 
     Args:

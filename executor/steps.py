@@ -40,7 +40,12 @@ _FRAME_ONLY = _count_references()
 
 
 def make_step(
-    kernel: Callable[..., Any], inputs: Slots, outputs: Slots, dead: Sequence[int], *, reuse: int | None = None
+    kernel: Callable[..., Any],
+    inputs: Slots,
+    outputs: Slots,
+    dead: Sequence[int],
+    *,
+    reuse: int | None = None,
 ) -> Step:
     """A step for ``kernel(*inputs) -> outputs``.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..errors import ProgramError, UnsupportedOpError
-from .desc import EMPTY_VAR, GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc
+from .desc import GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc
 from .dtypes import DType
 from .grad_sums import drop_unneeded, drop_without_gradient, sum_repeated
 from .registry import Operator, find
@@ -58,13 +58,17 @@ def append_gradients(
     _stop_unread(path, targets, stopped)
     seeds = _seed_ops(program, targets, given)
     builder = _Builder(program, stopped, frozenset(name + GRAD_SUFFIX for name in targets))
-    grads = drop_unneeded(builder.grad_ops(block, path, seeds), {*_produced(forward), *block.vars}, _zero_fill)
+    grads = drop_unneeded(
+        builder.grad_ops(block, path, seeds), {*_produced(forward), *block.vars}, _zero_fill
+    )
     block.ops = forward + grads
     return _create_vars(program, block, grads)
 
 
 def _stopped(program: ProgramDesc) -> set[str]:
-    return {var.name + GRAD_SUFFIX for block in program.blocks for var in block.vars.values() if var.stop_gradient}
+    return {
+        var.name + GRAD_SUFFIX for block in program.blocks for var in block.vars.values() if var.stop_gradient
+    }
 
 
 def _produced(ops: Iterable[OpDesc]) -> set[str]:
@@ -161,7 +165,9 @@ class _Builder:
         self.stopped = stopped
         self.seeds = seeds
 
-    def grad_ops(self, block: BlockDesc, path: Sequence[OpDesc], seeds: Sequence[OpDesc] = ()) -> list[OpDesc]:
+    def grad_ops(
+        self, block: BlockDesc, path: Sequence[OpDesc], seeds: Sequence[OpDesc] = ()
+    ) -> list[OpDesc]:
         """The seeds, then the grad ops for a path, last op first, repeated gradients summed."""
         made: list[OpDesc] = list(seeds)
         for op in reversed(path):
@@ -227,7 +233,6 @@ def _grad_var(program: ProgramDesc, block: BlockDesc, name: str, forward: str) -
     if like is None:
         return VarDesc(name, dtype=DType.FP32, shape=())
     return VarDesc(name, like.kind, like.dtype, like.shape, like.lod_level, persistable=False)
-
 
 
 def differentiable_inputs(program: ProgramDesc, targets: Sequence[str]) -> set[str]:

@@ -40,9 +40,7 @@ class _Repeated:
             for position, name in enumerate(names):
                 if name == EMPTY_VAR or GRAD_SUFFIX not in name:
                     continue
-                if name in reads:  # written over in place: still one gradient
-                    self._sole(name, op, slot, position)
-                elif name not in self.pieces:
+                if name in reads or name not in self.pieces:  # written over in place: still one gradient
                     self._sole(name, op, slot, position)
                 else:
                     self._another(name, op, slot, position)
@@ -125,9 +123,7 @@ def drop_without_gradient(
     return kept
 
 
-def drop_unneeded(
-    ops: list[OpDesc], available: set[str], zero_fill: Callable[[str], OpDesc]
-) -> list[OpDesc]:
+def drop_unneeded(ops: list[OpDesc], available: set[str], zero_fill: Callable[[str], OpDesc]) -> list[OpDesc]:
     """Drop grad ops whose incoming gradients nobody makes.
 
     Where only some are missing, ``sum`` loses those pieces and other ops get zeros.

@@ -46,9 +46,27 @@ REQUIRED: Any = inspect.Parameter.empty
 """The default of an attribute that the op must state."""
 
 IGNORED_ATTRS = frozenset(
-    """op_role op_role_var op_namescope op_callstack op_device with_quant_attr struct_name
-    use_mkldnn use_cudnn use_quantizer mkldnn_data_type workspace_size_MB exhaustive_search use_addto
-    force_fp32_output skip_eager_deletion_vars use_calc_stream force_cpu name""".split()
+    [
+        "op_role",
+        "op_role_var",
+        "op_namescope",
+        "op_callstack",
+        "op_device",
+        "with_quant_attr",
+        "struct_name",
+        "use_mkldnn",
+        "use_cudnn",
+        "use_quantizer",
+        "mkldnn_data_type",
+        "workspace_size_MB",
+        "exhaustive_search",
+        "use_addto",
+        "force_fp32_output",
+        "skip_eager_deletion_vars",
+        "use_calc_stream",
+        "force_cpu",
+        "name",
+    ]
 )
 """Attributes that steer a back end or a debugger and never change a result."""
 
@@ -258,7 +276,7 @@ def define(
     since: int = 0,
     ignores: str = "",
     refuse: Mapping[str, Any] | None = None,
-    gradient: None | str = "declared",
+    gradient: str | None = "declared",
 ) -> Operator:
     """Register one operator; the function form of :func:`operator`, for tables.
 
@@ -299,7 +317,7 @@ def operator(
     since: int = 0,
     ignores: str = "",
     refuse: Mapping[str, Any] | None = None,
-    gradient: None | str = "declared",
+    gradient: str | None = "declared",
 ) -> Callable[[Kernel], Operator]:
     """Decorator: the function below is the kernel of these op types. Returns the first type's Operator."""
 

@@ -29,7 +29,9 @@ def verify(program: ProgramDesc, source: str = "program") -> None:
         for index, op in enumerate(block.ops):
             fault = next(_op_faults(program, block, op), None)
             if fault is not None:
-                raise ProgramError(f"{source}: block {block.idx} op {index} ({op.type}): {fault}{_around(block, index)}")
+                raise ProgramError(
+                    f"{source}: block {block.idx} op {index} ({op.type}): {fault}{_around(block, index)}"
+                )
 
 
 def _check_blocks(program: ProgramDesc, source: str) -> None:

@@ -66,7 +66,8 @@ class RunProgramGradNode(GradNode):
             for grad, meta in zip(grads, self.metas, strict=True)
         ]
         wanted = [
-            name if edge is not None else EMPTY_VAR for name, edge in zip(self._names, self.edges, strict=True)
+            name if edge is not None else EMPTY_VAR
+            for name, edge in zip(self._names, self.edges, strict=True)
         ]
         found = run_backward(self._pair, filled, [n for n in wanted if n != EMPTY_VAR], self._scope)
         values = iter(found)

@@ -11,7 +11,14 @@ from ..ir.desc import AttrType, OpDesc, ProgramDesc, VarDesc
 from ..ir.dtypes import DType
 from ..ir.feeding import strip_feed_fetch
 from .lazy import LazyInitialized
-from .train_program import GradNames, backward_slice, build_train_program, forward_slice, grad_names, in_train_mode
+from .train_program import (
+    GradNames,
+    backward_slice,
+    build_train_program,
+    forward_slice,
+    grad_names,
+    in_train_mode,
+)
 
 __all__ = ["ProgramHolder"]
 
@@ -96,9 +103,7 @@ class ProgramHolder:
 
     def trainable_names(self) -> set[str]:
         """The persistables that a gradient would reach; found without building the backward program."""
-        stored = {
-            var.name for var in self.infer_program.persistables() if var.dtype in _TRAINABLE
-        }
+        stored = {var.name for var in self.infer_program.persistables() if var.dtype in _TRAINABLE}
         return stored & differentiable_inputs(self.infer_program, self.output_names)
 
     @LazyInitialized
@@ -120,7 +125,11 @@ class ProgramHolder:
     def grad_var_names(self) -> GradNames:
         """The gradients of inputs, persistables and outputs."""
         return grad_names(
-            self.train_program, self.input_names, self.persistable_names, self.output_names, self._forward_count
+            self.train_program,
+            self.input_names,
+            self.persistable_names,
+            self.output_names,
+            self._forward_count,
         )
 
     @LazyInitialized

@@ -50,7 +50,9 @@ class InputChecker:
             given[name] = value
         missing = [name for name in self.names if name not in given]
         if missing:
-            raise InputError(f"{self.method}() misses input(s) {', '.join(missing)}; it takes {self._summary()}")
+            raise InputError(
+                f"{self.method}() misses input(s) {', '.join(missing)}; it takes {self._summary()}"
+            )
         return [given[name] for name in self.names]
 
     def _summary(self) -> str:
@@ -90,7 +92,9 @@ class InputChecker:
         shape = var.shape
         if shape is None:
             return
-        if len(shape) != array.ndim or any(want not in (-1, have) for want, have in zip(shape, array.shape, strict=True)):
+        if len(shape) != array.ndim or any(
+            want not in (-1, have) for want, have in zip(shape, array.shape, strict=True)
+        ):
             raise InputError(
                 f"input '{var.name}' of {self.method}() has shape {list(shape)} (-1 is any size), got "
                 f"{list(array.shape)}{_remedy(shape, array.shape)}"

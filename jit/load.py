@@ -11,8 +11,8 @@ from ..eager.tensor import Parameter, Tensor, borrow
 from ..errors import InputError
 from ..executor.values import Array
 from ..ir.desc import ProgramDesc
+from ..ir.saved_model import SavedModel, read_model
 from .holder import ProgramHolder
-from .model_reader import SavedModel, read_model
 from .translated_layer import TranslatedLayer
 
 __all__ = ["build_layer", "load"]

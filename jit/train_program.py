@@ -10,7 +10,14 @@ from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, BlockDesc, OpDesc, ProgramDesc, Va
 from ..ir.dtypes import DType
 from ..ir.registry import find
 
-__all__ = ["GradNames", "backward_slice", "build_train_program", "forward_slice", "grad_names", "in_train_mode"]
+__all__ = [
+    "GradNames",
+    "backward_slice",
+    "build_train_program",
+    "forward_slice",
+    "grad_names",
+    "in_train_mode",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,5 +109,7 @@ def grad_names(
     def names(of: Sequence[str], among: set[str]) -> tuple[str, ...]:
         return tuple(name + GRAD_SUFFIX if name + GRAD_SUFFIX in among else EMPTY_VAR for name in of)
 
-    seeds = {op.outputs["Out"][0] for op in train.global_block.ops[forward_count : forward_count + len(outputs)]}
+    seeds = {
+        op.outputs["Out"][0] for op in train.global_block.ops[forward_count : forward_count + len(outputs)]
+    }
     return GradNames(names(x, made | seeds), names(params, made), names(outputs, read))

@@ -202,5 +202,3 @@ def _as_tensor(value: Any) -> Tensor:
         made._lod = value.lod
         return made
     return wrap(value)
-
-

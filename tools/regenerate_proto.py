@@ -5,11 +5,13 @@
 
 It needs the compiler of protobuf 25 (``grpcio-tools==1.62.3``, in the ``dev`` extra): the module that this
 one writes imports on every protobuf runtime from 4.25 on, while a newer compiler writes modules that refuse
-an older runtime.
+an older runtime. That package wants protobuf 4; where it has an environment of its own, ``PROTOC_PYTHON``
+names its interpreter.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -23,10 +25,15 @@ TARGET = ROOT / "proto" / "framework_pb2.py"
 POOL_NAME = "oarlock/proto/framework.proto"
 
 
+def _protoc(*arguments: str) -> subprocess.CompletedProcess[str]:
+    interpreter = os.environ.get("PROTOC_PYTHON", sys.executable)
+    command = [interpreter, "-m", "grpc_tools.protoc", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def compiler_version() -> str | None:
     """What the installed compiler calls itself, or None when there is no compiler."""
-    command = [sys.executable, "-m", "grpc_tools.protoc", "--version"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = _protoc("--version")
     return done.stdout.strip() if done.returncode == 0 else None
 
 
@@ -43,15 +50,7 @@ def generate() -> str:
         copy = Path(folder) / POOL_NAME
         copy.parent.mkdir(parents=True)
         copy.write_bytes(SOURCE.read_bytes())
-        command = [
-            sys.executable,
-            "-m",
-            "grpc_tools.protoc",
-            f"-I{folder}",
-            f"--python_out={folder}",
-            POOL_NAME,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = _protoc(f"-I{folder}", f"--python_out={folder}", POOL_NAME)
         if done.returncode != 0:
             raise RuntimeError(f"the compiler refuses {SOURCE.name}: {done.stderr.strip()}")
         return (Path(folder) / POOL_NAME.replace(".proto", "_pb2.py")).read_text(encoding="utf-8")

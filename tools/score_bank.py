@@ -22,9 +22,8 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-
 from oarlock.executor.kernels import import_families
-from oarlock.executor.plan import PlanRequest, compile_block, missing_operators
+from oarlock.executor.plan import PlanRequest, compile_block
 from oarlock.executor.values import LoDTensor, SelectedRows, array_of
 from oarlock.ir import ProgramDesc
 from oarlock.ir.backward import append_gradients
@@ -32,6 +31,7 @@ from oarlock.ir.dtypes import BFLOAT16
 from oarlock.ir.feeding import strip_feed_fetch
 from oarlock.ir.program_io import read_program
 from oarlock.ir.registry import find
+from oarlock.ir.saved_model import missing_operators
 from oarlock.ir.verify import verify
 
 
@@ -102,7 +102,9 @@ def _random_check(got: Any, meta: Mapping[str, Any], name: str) -> str:
 def _run_forward(reader: ModuleType, case: Any, program: ProgramDesc, feeds: list[Any]) -> list[str]:
     stripped = strip_feed_fetch(program)
     lod = bool(case.lods)
-    request = PlanRequest(tuple(stripped.feeds), tuple(stripped.fetches), lod=lod or _has_lod_ops(stripped.program))
+    request = PlanRequest(
+        tuple(stripped.feeds), tuple(stripped.fetches), lod=lod or _has_lod_ops(stripped.program)
+    )
     got = compile_block(stripped.program, 0, request).run(feeds)
     faults = []
     for name, value in zip(stripped.fetches, got, strict=True):
@@ -117,7 +119,9 @@ def _run_forward(reader: ModuleType, case: Any, program: ProgramDesc, feeds: lis
 
 
 def _has_lod_ops(program: ProgramDesc) -> bool:
-    return any((found := find(op.type)) is not None and found.lod for block in program.blocks for op in block.ops)
+    return any(
+        (found := find(op.type)) is not None and found.lod for block in program.blocks for op in block.ops
+    )
 
 
 def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: list[Any]) -> list[str]:
@@ -136,7 +140,9 @@ def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: li
         keep=frozenset({"@training"}),
         lod=bool(case.lods) or _has_lod_ops(work),
     )
-    cotangents = [c.view(BFLOAT16) if case.dtype(n) == "bfloat16" else c for n in targets for c in [case.douts[n]]]
+    cotangents = [
+        c.view(BFLOAT16) if case.dtype(n) == "bfloat16" else c for n in targets for c in [case.douts[n]]
+    ]
     cotangents = [
         LoDTensor.from_lengths(c, case.lods[n]) if case.lods.get(n) else c
         for n, c in zip(targets, cotangents, strict=True)
@@ -242,9 +248,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         import_families()
         ops = [op for op in ops if _family(op) in args.family.split(",")]
     with ProcessPoolExecutor(args.jobs) as pool:
-        outcomes = [o for part in pool.map(_run_op, [(args.shared, op) for op in ops], chunksize=4) for o in part]
+        outcomes = [
+            o for part in pool.map(_run_op, [(args.shared, op) for op in ops], chunksize=4) for o in part
+        ]
     for outcome in outcomes:
-        if "fail" in (outcome.forward, outcome.gradient) or outcome.forward == "missing" or (args.verbose and outcome.note):
+        if (
+            "fail" in (outcome.forward, outcome.gradient)
+            or outcome.forward == "missing"
+            or (args.verbose and outcome.note)
+        ):
             print(f"{outcome.case}: forward {outcome.forward}, gradient {outcome.gradient}: {outcome.note}")
     print_table(outcomes, args.by or ("op" if len(ops) <= 60 else "family"))
     print(f"{time.perf_counter() - start:.1f} s")

@@ -23,7 +23,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-
 import oarlock
 
 RTOL, ATOL = 1e-4, 1e-5
@@ -64,7 +63,7 @@ def load_model(model: Any, fmt: str, cache: Path) -> Any:
 
 
 def compare(golden: Any, got: Any, sensitivity: float) -> str:
-    """"" when the value agrees with the golden, else what is wrong."""
+    """ "" when the value agrees with the golden, else what is wrong."""
     value = np.asarray(got)
     if list(value.shape) != list(golden.shape):
         return f"shape {list(value.shape)}, expected {list(golden.shape)}"
@@ -83,7 +82,10 @@ def compare(golden: Any, got: Any, sensitivity: float) -> str:
 
 
 def _run_case(model: Any, layer: Any, fmt: str, case: int, sensitivity: float) -> list[str]:
-    arrays = [_as_declared(value, spec) for value, spec in zip(model.inputs(case).values(), model.spec["inputs"], strict=True)]
+    arrays = [
+        _as_declared(value, spec)
+        for value, spec in zip(model.inputs(case).values(), model.spec["inputs"], strict=True)
+    ]
     outputs = layer(*arrays)
     flat = outputs if isinstance(outputs, list) else [outputs]
     goldens = model.outputs(case, fmt)
@@ -149,7 +151,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     passed = sum(outcome.inference == "pass" for outcome in outcomes)
     print(f"zoo inference: {passed} of {len(outcomes)} pass, {time.perf_counter() - start:.0f} s")
     if args.json:
-        Path(args.json).write_text(json.dumps({o.key: o.inference for o in outcomes}, indent=0, sort_keys=True) + "\n")
+        Path(args.json).write_text(
+            json.dumps({o.key: o.inference for o in outcomes}, indent=0, sort_keys=True) + "\n"
+        )
     dropped = []
     if args.against:
         committed = json.loads(Path(args.against).read_text())

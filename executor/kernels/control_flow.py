@@ -91,5 +91,3 @@ def assert_true(cond: Array, data: list[Any], *, summarize: int = -1) -> tuple[(
         shown = [np.ravel(array_of(each))[: None if summarize < 0 else summarize].tolist() for each in data]
         raise ValueError(f"assertion failed, data: {shown}")
     return ()
-
-

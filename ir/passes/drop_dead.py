@@ -26,8 +26,15 @@ def drop_dead(graph: Graph) -> None:
     kept = []
     for op in reversed(graph.block.ops):
         outputs = list(op.output_names())
-        stored = any((var := graph.block.vars.get(name)) is not None and var.is_persistable_tensor for name in outputs)
-        if op.type in _EFFECTS or op.sub_blocks() or (stored and not _is_frozen(op.attrs)) or live.intersection(outputs):
+        stored = any(
+            (var := graph.block.vars.get(name)) is not None and var.is_persistable_tensor for name in outputs
+        )
+        if (
+            op.type in _EFFECTS
+            or op.sub_blocks()
+            or (stored and not _is_frozen(op.attrs))
+            or live.intersection(outputs)
+        ):
             kept.append(op)
             live.update(op.input_names())
             live.update(graph.inner_reads(op))

@@ -27,12 +27,47 @@ __all__ = ["fold_constants"]
 
 _log = logging.getLogger("oarlock.ir.passes")
 _RANDOM = frozenset(
-    """uniform_random gaussian_random truncated_gaussian_random uniform_random_batch_size_like
-    gaussian_random_batch_size_like uniform_random_inplace gaussian_inplace randint randperm bernoulli multinomial
-    poisson exponential dirichlet sampling_id seed shuffle_batch random_crop dropout dropout_nd rrelu
-    gumbel_softmax rnn cudnn_lstm nce sample_logits tdm_sampler class_center_sample top_p_sampling empty print
-    fused_dropout_add fused_attention fused_feedforward graph_sample_neighbors graph_khop_sampler
-    weighted_sample_neighbors generate_proposal_labels rpn_target_assign""".split()
+    [
+        "uniform_random",
+        "gaussian_random",
+        "truncated_gaussian_random",
+        "uniform_random_batch_size_like",
+        "gaussian_random_batch_size_like",
+        "uniform_random_inplace",
+        "gaussian_inplace",
+        "randint",
+        "randperm",
+        "bernoulli",
+        "multinomial",
+        "poisson",
+        "exponential",
+        "dirichlet",
+        "sampling_id",
+        "seed",
+        "shuffle_batch",
+        "random_crop",
+        "dropout",
+        "dropout_nd",
+        "rrelu",
+        "gumbel_softmax",
+        "rnn",
+        "cudnn_lstm",
+        "nce",
+        "sample_logits",
+        "tdm_sampler",
+        "class_center_sample",
+        "top_p_sampling",
+        "empty",
+        "print",
+        "fused_dropout_add",
+        "fused_attention",
+        "fused_feedforward",
+        "graph_sample_neighbors",
+        "graph_khop_sampler",
+        "weighted_sample_neighbors",
+        "generate_proposal_labels",
+        "rpn_target_assign",
+    ]
 )
 _GROWTH_LIMIT = 1 << 20
 """Bytes that a folded result may have beyond twice the size of its inputs."""
@@ -63,7 +98,10 @@ def _foldable(op: OpDesc, declared: Operator, graph: Graph) -> bool:
     return (
         bool(outputs)
         and all(graph.is_constant(name) for name in op.input_names())
-        and all(graph.is_simple(name) and name not in graph.fetches and name not in graph.params for name in outputs)
+        and all(
+            graph.is_simple(name) and name not in graph.fetches and name not in graph.params
+            for name in outputs
+        )
     )
 
 

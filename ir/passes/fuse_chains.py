@@ -23,10 +23,28 @@ from .graph import Graph
 __all__ = ["fuse_chains"]
 
 _UNARY = frozenset(
-    """relu relu6 leaky_relu sigmoid tanh hard_swish hard_sigmoid swish silu gelu elu selu softplus mish exp sqrt
-    square abs""".split()
+    [
+        "relu",
+        "relu6",
+        "leaky_relu",
+        "sigmoid",
+        "tanh",
+        "hard_swish",
+        "hard_sigmoid",
+        "swish",
+        "silu",
+        "gelu",
+        "elu",
+        "selu",
+        "softplus",
+        "mish",
+        "exp",
+        "sqrt",
+        "square",
+        "abs",
+    ]
 )
-_BINARY = frozenset("elementwise_add elementwise_sub elementwise_mul elementwise_div".split())
+_BINARY = frozenset(["elementwise_add", "elementwise_sub", "elementwise_mul", "elementwise_div"])
 
 
 def fuse_chains(graph: Graph) -> None:
@@ -72,7 +90,12 @@ def _source(op: OpDesc, graph: Graph) -> str:
     if graph.is_constant(y) and not graph.is_constant(x) and _narrow(y, graph):
         return x
     # With the constant on the left its shape must not widen the result: one element, no more dimensions.
-    if graph.is_constant(x) and not graph.is_constant(y) and graph.params[x].size == 1 and graph.params[x].ndim <= 1:
+    if (
+        graph.is_constant(x)
+        and not graph.is_constant(y)
+        and graph.params[x].size == 1
+        and graph.params[x].ndim <= 1
+    ):
         return y
     return ""
 

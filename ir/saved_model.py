@@ -7,20 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
+
 from ..errors import NotFoundError, UnsupportedOpError
-from ..executor.plan import missing_operators
-from ..executor.values import Array
-from ..ir.desc import ProgramDesc
-from ..ir.printer import var_text
-from ..ir.program_io import read_program
-from ..ir.verify import verify
 from ..proto.files import read_file
 from ..proto.layouts import ModelFiles, find_model
 from ..proto.parameters import load_parameters
 from ..proto.pdiparams import read_params, record_order
 from ..proto.pickles import read_info
+from .desc import ProgramDesc
+from .printer import var_text
+from .program_io import read_program
+from .registry import find
+from .verify import verify
 
-__all__ = ["SavedModel", "read_model", "read_model_buffers"]
+__all__ = ["SavedModel", "missing_operators", "read_model", "read_model_buffers"]
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -55,7 +58,9 @@ def read_model(
     """
     files = find_model(path, model_filename, params_filename)
     if files.kind == "pir":
-        raise UnsupportedOpError({"the PIR .json format of Paddle 3": 1}, str(next(iter(files.programs.values()))))
+        raise UnsupportedOpError(
+            {"the PIR .json format of Paddle 3": 1}, str(next(iter(files.programs.values())))
+        )
     programs = {name: _read(read_file(file), file) for name, file in files.programs.items()}
     names = {name: _stored(program) for name, program in programs.items()}
     info = read_info(files.info) if files.info is not None else None
@@ -72,7 +77,9 @@ def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
     """
     made = _read(program, "the program buffer")
     names = _stored(made)
-    values = read_params(params, record_order(names), source="the parameter buffer") if names or params else {}
+    values = (
+        read_params(params, record_order(names), source="the parameter buffer") if names or params else {}
+    )
     return SavedModel({"forward": made}, values)
 
 
@@ -83,6 +90,16 @@ def _read(data: bytes, source: str) -> ProgramDesc:
     if missing:
         raise UnsupportedOpError(missing, source)
     return program
+
+
+def missing_operators(program: ProgramDesc) -> dict[str, int]:
+    """Operator types without a kernel, with their number of uses (feed and fetch are the loader's)."""
+    missing: dict[str, int] = {}
+    for block in program.blocks:
+        for op in block.ops:
+            if op.type not in ("feed", "fetch") and find(op.type) is None:
+                missing[op.type] = missing.get(op.type, 0) + 1
+    return missing
 
 
 def _stored(program: ProgramDesc) -> list[str]:
