@@ -1,0 +1,149 @@
+"""Element types as Paddle users name them: ``oarlock.float32`` and its kin, and the default float type."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from ..errors import InputError
+from ..ir.dtypes import DType, from_numpy, to_numpy
+
+__all__ = [
+    "ALL_DTYPES",
+    "dtype",
+    "get_default_dtype",
+    "is_floating",
+    "name_of",
+    "numpy_dtype",
+    "of_numpy",
+    "set_default_dtype",
+]
+
+
+class dtype:
+    """An element type. There is one object per type, so that ``==`` and ``is`` agree; ``str`` gives ``paddle.float32``.
+
+    As in Paddle, it does not equal its name: ``oarlock.float32 == "float32"`` is False.
+
+    Attributes:
+        name: ``"float32"``, ...
+        numpy: the numpy dtype.
+        code: the number that program files use.
+    """
+
+    __slots__ = ("code", "name", "numpy")
+
+    def __init__(self, code: DType) -> None:
+        self.code = code
+        self.numpy: np.dtype[Any] = to_numpy(code)
+        self.name = self.numpy.name
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The numpy dtype, under the name by which numpy finds it: ``np.dtype(oarlock.float32)``."""
+        return self.numpy
+
+    def __repr__(self) -> str:
+        return f"paddle.{self.name}"
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _by_name, (self.name,)
+
+
+_CODES: Final = (
+    DType.BOOL,
+    DType.UINT8,
+    DType.INT8,
+    DType.INT16,
+    DType.INT32,
+    DType.INT64,
+    DType.FP16,
+    DType.BF16,
+    DType.FP32,
+    DType.FP64,
+    DType.COMPLEX64,
+    DType.COMPLEX128,
+    DType.FP8_E4M3FN,
+    DType.FP8_E5M2,
+    DType.UINT16,
+    DType.UINT32,
+    DType.UINT64,
+)
+ALL_DTYPES: Final[dict[str, dtype]] = {made.name: made for made in map(dtype, _CODES)}
+"""Name -> element type."""
+
+_OF_NUMPY: Final = {each.numpy: each for each in ALL_DTYPES.values()}
+_FLOATING: Final = frozenset({"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"})
+
+
+def _by_name(name: str) -> dtype:
+    return ALL_DTYPES[name]
+
+
+def of_numpy(array_dtype: np.dtype[Any]) -> dtype:
+    """The element type of a numpy dtype.
+
+    Raises:
+        InputError: no tensor can have this dtype.
+    """
+    try:
+        return _OF_NUMPY[array_dtype]
+    except KeyError:
+        raise InputError(f"no tensor can have numpy dtype {array_dtype}; convert the array first") from None
+
+
+def numpy_dtype(spec: Any) -> np.dtype[Any]:
+    """The numpy dtype of whatever names an element type: our object, a string, a numpy dtype or type, a code.
+
+    Raises:
+        InputError: it names none.
+    """
+    if isinstance(spec, dtype):
+        return spec.numpy
+    if isinstance(spec, str):
+        name = spec.rpartition(".")[2]
+        if name in ALL_DTYPES:
+            return ALL_DTYPES[name].numpy
+    elif isinstance(spec, int) and not isinstance(spec, bool):
+        return to_numpy(spec)
+    elif spec is not None:
+        try:
+            made = np.dtype(spec)
+            from_numpy(made)
+            return made
+        except (TypeError, KeyError):
+            pass
+    raise InputError(f"{spec!r} names no element type; known are {', '.join(ALL_DTYPES)}")
+
+
+def name_of(spec: Any) -> str:
+    """The name, e.g. ``"float32"``, of whatever names an element type."""
+    return str(numpy_dtype(spec).name)
+
+
+def is_floating(array_dtype: np.dtype[Any]) -> bool:
+    """Whether it is a real floating type, the half and quarter ones included."""
+    return array_dtype.name in _FLOATING
+
+
+_default = np.dtype(np.float32)
+
+
+def set_default_dtype(spec: Any) -> None:
+    """Set the type that Python floats and new parameters get: float16, bfloat16, float32 or float64."""
+    global _default
+    made = numpy_dtype(spec)
+    if made.name not in ("float16", "bfloat16", "float32", "float64"):
+        raise InputError(f"the default dtype must be float16, bfloat16, float32 or float64, not {made.name}")
+    _default = made
+
+
+def get_default_dtype() -> str:
+    """The name of the default float type."""
+    return str(_default.name)
+
+
+def default_float() -> np.dtype[Any]:
+    """The default float type as a numpy dtype."""
+    return _default
