@@ -10,7 +10,9 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import inference, jit, static
+    from . import inference as inference
+    from . import jit as jit
+    from . import static as static
 
 __version__ = "0.1.0"
 

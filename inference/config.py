@@ -118,9 +118,7 @@ class Config:
     def set_model(self, *model: str) -> None:
         """``set_model(model_dir)`` or ``set_model(prog_file, params_file)``."""
         if not 1 <= len(model) <= 2 or not all(isinstance(each, (str, os.PathLike)) for each in model):
-            raise InputError(
-                f"a model is a folder, or a program and a parameter file, as strings; got {model!r}"
-            )
+            raise InputError(f"a model is a folder, or a program and a parameter file, as strings; got {model!r}")
         paths = [os.fspath(each) for each in model]
         if len(paths) == 1:
             self._model_dir = paths[0]

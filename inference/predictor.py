@@ -52,9 +52,7 @@ class PredictorTensor:
             InputError: ``data`` is no numpy array (and no list of strings).
         """
         if isinstance(data, list) and all(isinstance(each, str) for each in data):
-            raise InputError(
-                f"input '{self.name}': string tensors are not supported by any operator of oarlock"
-            )
+            raise InputError(f"input '{self.name}': string tensors are not supported by any operator of oarlock")
         if not isinstance(data, np.ndarray):
             raise InputError("In copy_from_cpu, we only support numpy ndarray and list[str] data type.")
         self._value = np.array(data, order="C")
@@ -101,9 +99,7 @@ class PredictorTensor:
 
     def _get(self) -> Any:
         if self._value is None:
-            raise InputError(
-                f"input '{self.name}' has no value: call copy_from_cpu() on its handle before run()"
-            )
+            raise InputError(f"input '{self.name}' has no value: call copy_from_cpu() on its handle before run()")
         return LoDTensor(self._value, self._lod) if self._lod else self._value
 
     def _set(self, value: Any) -> None:

@@ -1,0 +1,5 @@
+"""``python -m oarlock.cli``."""
+
+from .main import main
+
+raise SystemExit(main())
