@@ -30,7 +30,8 @@ def _windows(
     steps: Array = view[
         :, :, : (counts[0] - 1) * strides[0] + 1 : strides[0], : (counts[1] - 1) * strides[1] + 1 : strides[1]
     ]
-    return steps.transpose(0, 2, 3, 1, 4, 5)
+    turned: Array = steps.transpose(0, 2, 3, 1, 4, 5)
+    return turned
 
 
 def _window_counts(
