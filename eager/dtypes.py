@@ -8,6 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..ir.dtypes import DType, from_numpy, to_numpy
+from ..proto.dtypes import EXTENSION_NAMES
 
 __all__ = [
     "ALL_DTYPES",
@@ -28,16 +29,22 @@ class dtype:
 
     Attributes:
         name: ``"float32"``, ...
-        numpy: the numpy dtype.
         code: the number that program files use.
     """
 
-    __slots__ = ("code", "name", "numpy")
+    __slots__ = ("_numpy", "code", "name")
 
-    def __init__(self, code: DType) -> None:
+    def __init__(self, code: DType, name: str = "") -> None:
         self.code = code
-        self.numpy: np.dtype[Any] = to_numpy(code)
-        self.name = self.numpy.name
+        self._numpy: np.dtype[Any] | None = None if name else to_numpy(code)
+        self.name = name or to_numpy(code).name
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The numpy dtype."""
+        if self._numpy is None:
+            self._numpy = to_numpy(self.code)
+        return self._numpy
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -70,10 +77,13 @@ _CODES: Final = (
     DType.UINT32,
     DType.UINT64,
 )
-ALL_DTYPES: Final[dict[str, dtype]] = {made.name: made for made in map(dtype, _CODES)}
+_EXTENSION_OF: Final = {code: name for name, code in EXTENSION_NAMES.items()}
+ALL_DTYPES: Final[dict[str, dtype]] = {
+    made.name: made for made in (dtype(code, _EXTENSION_OF.get(code, "")) for code in _CODES)
+}
 """Name -> element type."""
 
-_OF_NUMPY: Final = {each.numpy: each for each in ALL_DTYPES.values()}
+_OF_NUMPY: Final = {each.numpy: each for each in ALL_DTYPES.values() if each.name not in EXTENSION_NAMES}
 _FLOATING: Final = frozenset({"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"})
 
 
@@ -87,8 +97,11 @@ def of_numpy(array_dtype: np.dtype[Any]) -> dtype:
     Raises:
         InputError: no tensor can have this dtype.
     """
+    found = _OF_NUMPY.get(array_dtype)
+    if found is not None:
+        return found
     try:
-        return _OF_NUMPY[array_dtype]
+        return ALL_DTYPES[array_dtype.name if array_dtype.kind == "V" else ""]
     except KeyError:
         raise InputError(f"no tensor can have numpy dtype {array_dtype}; convert the array first") from None
 

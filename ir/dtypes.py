@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..proto.dtypes import BFLOAT16, DType, from_name, from_numpy, to_numpy
+from ..proto.dtypes import DType, bfloat16, from_name, from_numpy, is_bfloat16, to_numpy
 
-__all__ = ["BFLOAT16", "UNSET", "DType", "from_name", "from_numpy", "resolve", "to_numpy"]
+__all__ = ["UNSET", "DType", "bfloat16", "from_name", "from_numpy", "is_bfloat16", "resolve", "to_numpy"]
 
 UNSET = -1
 """The value of a dtype attribute that means "as the input"."""

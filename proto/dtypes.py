@@ -1,12 +1,14 @@
 """The element types of saved tensors: code in the file, name, numpy dtype.
 
 Codes are the ``VarType.Type`` numbers of ``framework.proto``; integer attributes named ``dtype``,
-``in_dtype`` or ``out_dtype`` hold them as well.
+``in_dtype`` or ``out_dtype`` hold them as well. The types that numpy lacks (bfloat16, float8) come from
+``ml_dtypes``, which is imported when one of them is met: importing it may take longer than all the rest.
 """
 
 from __future__ import annotations
 
 import enum
+import functools
 from typing import Any, Final
 
 import ml_dtypes
@@ -51,17 +53,39 @@ _NUMPY: Final[dict[int, np.dtype[Any]]] = {
     DType.SIZE_T: np.dtype(np.uint64),
     DType.UINT8: np.dtype(np.uint8),
     DType.INT8: np.dtype(np.int8),
-    DType.BF16: BFLOAT16,
     DType.COMPLEX64: np.dtype(np.complex64),
     DType.COMPLEX128: np.dtype(np.complex128),
-    DType.FP8_E4M3FN: np.dtype(ml_dtypes.float8_e4m3fn),
-    DType.FP8_E5M2: np.dtype(ml_dtypes.float8_e5m2),
     DType.UINT16: np.dtype(np.uint16),
     DType.UINT32: np.dtype(np.uint32),
     DType.UINT64: np.dtype(np.uint64),
 }
 _CODE: Final = {dtype: DType(code) for code, dtype in reversed(_NUMPY.items())}
 _NAMES: Final = {dtype.name: code for dtype, code in _CODE.items()}
+EXTENSION_NAMES: Final[dict[str, DType]] = {
+    "bfloat16": DType.BF16,
+    "float8_e4m3fn": DType.FP8_E4M3FN,
+    "float8_e5m2": DType.FP8_E5M2,
+}
+"""The element types of ``ml_dtypes``, by name."""
+_EXTENSION_CODES: Final = {int(code): name for name, code in EXTENSION_NAMES.items()}
+
+
+@functools.cache
+def extension(name: str) -> np.dtype[Any]:
+    """The numpy dtype of one of :data:`EXTENSION_NAMES`."""
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def bfloat16() -> np.dtype[Any]:
+    """The numpy dtype of bfloat16."""
+    return extension("bfloat16")
+
+
+def is_bfloat16(dtype: np.dtype[Any]) -> bool:
+    """Whether a numpy dtype is bfloat16; never imports anything."""
+    return dtype.kind == "V" and dtype.name == "bfloat16"
 
 
 def to_numpy(code: int) -> np.dtype[Any]:
@@ -70,7 +94,8 @@ def to_numpy(code: int) -> np.dtype[Any]:
     Raises:
         KeyError: the code names no element type.
     """
-    return _NUMPY[code]
+    found = _NUMPY.get(code)
+    return extension(_EXTENSION_CODES[int(code)]) if found is None else found
 
 
 def from_numpy(dtype: Any) -> DType:
@@ -79,7 +104,9 @@ def from_numpy(dtype: Any) -> DType:
     Raises:
         KeyError: no saved tensor can have this dtype.
     """
-    return _CODE[np.dtype(dtype)]
+    made = np.dtype(dtype)
+    found = _CODE.get(made)
+    return EXTENSION_NAMES[made.name] if found is None else found
 
 
 def from_name(name: str) -> DType:
@@ -88,4 +115,4 @@ def from_name(name: str) -> DType:
     Raises:
         KeyError: the name is unknown.
     """
-    return _NAMES[name]
+    return _NAMES[name] if name in _NAMES else EXTENSION_NAMES[name]

@@ -15,14 +15,15 @@ import struct
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import FormatError
+from .dtypes import EXTENSION_NAMES, extension
 from .files import Buffer
 
 __all__ = ["MAX_DEPTH", "read_pickle"]
@@ -61,6 +62,9 @@ class _Unfinished:
     memo_keys: list[int] = field(default_factory=list)
 
 
+_PARTIAL: Final = (_Global, _Unfinished)
+
+
 class _Refusal(Exception):
     """What is wrong, before the reader adds where."""
 
@@ -74,6 +78,7 @@ class _Reader:
         self.stack: list[Any] = []
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
+        self.frame_end = 0  # where the last frame that runs past the end says that it ends
 
     def run(self) -> Any:
         data, size = self.data, len(self.data)
@@ -81,7 +86,7 @@ class _Reader:
             while True:
                 self.opcode_at = position = self.position
                 if position >= size:
-                    raise _Refusal("at least 1 more byte wanted, 0 there: the file is truncated")
+                    raise _Refusal(f"at least 1 more byte wanted, 0 there: {self.truncated()}")
                 opcode = data[position]
                 self.position = position + 1
                 handler = _HANDLERS.get(opcode)
@@ -108,15 +113,19 @@ class _Reader:
 
     def entry(self) -> str:
         """The keys under which the reader stands, as a part of an error message."""
-        keys = []
-        for mark, end in zip(self.marks, [*self.marks[1:], len(self.stack)], strict=True):
-            items = self.stack[mark:end]
-            if mark == 0 or not isinstance(self.stack[mark - 1], dict) or not items:
-                continue
-            key = items[-1] if len(items) % 2 else items[-2]
-            if isinstance(key, str) and (len(items) % 2 or isinstance(items[-1], (_Unfinished, _Global))):
-                keys.append(key[:80])
-        return f", entry {'/'.join(keys)!r}" if keys else ""
+        keys: list[str] = []
+        for start, end in pairwise([0, *self.marks, len(self.stack)]):
+            items = self.stack[start:end]
+            if start and isinstance(self.stack[start - 1], dict):
+                # Keys stand at even places; behind the last one lies its value, whole or in parts.
+                places = range((len(items) - 1) // 2 * 2, -1, -2)
+                place = next((at for at in places if _is_key(items[at])), len(items))
+                whole = place == len(items) - 2 and not isinstance(items[-1], _PARTIAL)
+                keys.extend(items[place : place + 1] if not whole else [])
+                items = items[place + 1 :]
+            if len(items) > 1 and isinstance(items[0], dict) and _is_key(items[1]):
+                keys.append(items[1])  # a dict that gets a single item, without a mark
+        return f", entry {'/'.join(key[:80] for key in keys)!r}" if keys else ""
 
     # What the handlers are made of.
 
@@ -124,9 +133,13 @@ class _Reader:
         start = self.position
         left = len(self.data) - start
         if size > left:
-            raise _Refusal(f"{size} bytes of {what} wanted, {left} there: the file is truncated")
+            raise _Refusal(f"{size} bytes of {what} wanted, {left} there: {self.truncated()}")
         self.position = start + size
         return start
+
+    def truncated(self) -> str:
+        known = f" ({self.frame_end} bytes wanted in all, {len(self.data)} there)" if self.frame_end else ""
+        return f"the file is truncated{known}"
 
     def number(self, layout: struct.Struct) -> Any:
         return layout.unpack_from(self.data, self.take(layout.size, "a number"))[0]
@@ -220,6 +233,11 @@ class _Reader:
         self.stack.append(value)
 
 
+def _is_key(value: Any) -> bool:
+    """Whether a value can be the name of an entry: text, but not the text that names a global."""
+    return isinstance(value, str) and value not in _PARTS
+
+
 def _checked_key(key: Any) -> Any:
     if isinstance(key, int) and not -_MAX_KEY < key < _MAX_KEY:
         raise _Refusal("an int of more than 60 bits as a key")
@@ -231,7 +249,7 @@ def _checked_key(key: Any) -> Any:
 def _measure(value: Any, depth: int, seen: dict[int, tuple[int, int] | None]) -> tuple[int, int]:
     """How many values hang on ``value``, counting a shared one every time, and how deep they nest."""
     if not isinstance(value, (dict, list, tuple)):
-        if isinstance(value, (_Unfinished, _Global)):
+        if isinstance(value, _PARTIAL):
             raise _Refusal("a bare global or an array without content")
         return 1, 0
     known = seen.get(id(value), (0, -1))
@@ -256,11 +274,12 @@ def _measure(value: Any, depth: int, seen: dict[int, tuple[int, int] | None]) ->
 
 def _make_dtype(spec: Any, align: Any = False, copy: Any = True) -> _Unfinished:
     if isinstance(spec, _Global) and spec.name in _NAMES:
-        found: Any = getattr(ml_dtypes, spec.name.partition(".")[2], None)
+        name = spec.name.partition(".")[2]
+        found: Any = extension(name) if name in EXTENSION_NAMES else None
     else:
         found = spec if isinstance(spec, str) and len(spec) <= 4 else None
     dtype = None if found is None else np.dtype(found)
-    if dtype is None or (dtype.kind not in "biufc" and dtype not in _ML_DTYPES):
+    if dtype is None or (dtype.kind not in "biufc" and dtype.name not in EXTENSION_NAMES):
         shown = spec.name if isinstance(spec, _Global) else spec if isinstance(spec, str) else "unknown"
         raise _Refusal(f"arrays of dtype {shown[:40]!r} are refused: parameters are numbers")
     return _Unfinished(dtype)
@@ -350,10 +369,8 @@ _CALLABLES: Final[dict[str, Callable[..., Any]]] = {
         for name, make in (("tuple", _as_tuple), ("complex", _complex), ("bytes", _no_bytes))
     },
 }
-_ML_DTYPES: Final = tuple(
-    np.dtype(kind) for kind in (ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2)
-)
-_NAMES: Final = frozenset({"numpy.ndarray", *(f"ml_dtypes.{dtype.name}" for dtype in _ML_DTYPES)})
+_NAMES: Final = frozenset({"numpy.ndarray", *(f"ml_dtypes.{name}" for name in EXTENSION_NAMES)})
+_PARTS: Final = frozenset(part for name in (*_CALLABLES, *_NAMES) for part in name.rpartition(".")[::2])
 
 
 # The opcodes, by their byte.
@@ -375,10 +392,11 @@ def _check_protocol(reader: _Reader) -> None:
         raise _Refusal(f"pickle protocol {protocol}, expected 2 to 5")
 
 
-def _check_frame(reader: _Reader) -> None:
-    size = reader.number(_U8)
-    reader.take(size, "a frame")
-    reader.position -= size
+def _note_frame(reader: _Reader) -> None:
+    """Note a frame that is cut off; the value inside that lacks its bytes gives the better message."""
+    end = reader.number(_U8) + reader.position
+    if end > len(reader.data):
+        reader.frame_end = end
 
 
 def _list_extend(reader: _Reader, items: list[Any]) -> None:
@@ -396,7 +414,7 @@ def _push(make: Callable[[_Reader], Any]) -> Callable[[_Reader], None]:
 
 _HANDLERS: Final[dict[int, Callable[[_Reader], Any]]] = {
     0x80: _check_protocol,
-    0x95: _check_frame,
+    0x95: _note_frame,
     ord("("): lambda reader: reader.marks.append(len(reader.stack)),
     ord("0"): lambda reader: reader.pop(),
     ord("N"): _push(lambda reader: None),

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final
 import numpy as np
 
 from ..errors import InputError
-from .dtypes import BFLOAT16
+from .dtypes import is_bfloat16
 from .pickle_reader import MAX_DEPTH
 
 __all__ = ["write_pickle"]
@@ -175,6 +175,6 @@ class _Writer:
 def _storable(array: np.ndarray[Any, np.dtype[Any]]) -> np.ndarray[Any, np.dtype[Any]]:
     """The array in the byte order, memory order and dtype of the file."""
     array = np.asarray(array, order="C")
-    if array.dtype == BFLOAT16:
+    if is_bfloat16(array.dtype):
         return array.view(np.uint16)
     return array.astype(array.dtype.newbyteorder("<")) if array.dtype.byteorder == ">" else array

@@ -27,7 +27,7 @@ from oarlock.executor.plan import PlanRequest, compile_block
 from oarlock.executor.values import LoDTensor, SelectedRows, array_of
 from oarlock.ir import ProgramDesc
 from oarlock.ir.backward import append_gradients
-from oarlock.ir.dtypes import BFLOAT16
+from oarlock.ir.dtypes import bfloat16, is_bfloat16
 from oarlock.ir.feeding import strip_feed_fetch
 from oarlock.ir.program_io import read_program
 from oarlock.ir.registry import find
@@ -59,14 +59,14 @@ def load_reader(shared: Path) -> ModuleType:
 def _feed(case: Any, name: str) -> Any:
     array = case.inputs[name]
     if case.dtype(name) == "bfloat16":
-        array = array.view(BFLOAT16)
+        array = array.view(bfloat16())
     lengths = case.lods.get(name)
     return LoDTensor.from_lengths(array, lengths) if lengths else array
 
 
 def _plain(value: Any) -> np.ndarray[Any, Any]:
     array = array_of(value)
-    return array.view(np.uint16) if array.dtype == BFLOAT16 else array
+    return array.view(np.uint16) if is_bfloat16(array.dtype) else array
 
 
 def _check(reader: ModuleType, got: Any, want: Any, tol: tuple[float, float], dtype: str) -> str:
@@ -141,7 +141,7 @@ def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: li
         lod=bool(case.lods) or _has_lod_ops(work),
     )
     cotangents = [
-        c.view(BFLOAT16) if case.dtype(n) == "bfloat16" else c for n in targets for c in [case.douts[n]]
+        c.view(bfloat16()) if case.dtype(n) == "bfloat16" else c for n in targets for c in [case.douts[n]]
     ]
     cotangents = [
         LoDTensor.from_lengths(c, case.lods[n]) if case.lods.get(n) else c

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ...ir.desc import VarDesc
-from ...ir.dtypes import BFLOAT16
 from ..values import Array
 
 __all__ = [
@@ -26,13 +25,13 @@ __all__ = [
 
 HALF = frozenset({"float16", "bfloat16"})
 """Dtypes whose sums are kept in float32."""
-_HALF_DTYPES = frozenset({np.dtype(np.float16), BFLOAT16})  # a dtype hashes far faster than it tells its name
+_FLOAT16 = np.dtype(np.float16)
 _FLOAT32 = np.dtype(np.float32)
 
 
 def accumulate_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype to sum in: float32 for the half types, else the dtype itself."""
-    return _FLOAT32 if dtype in _HALF_DTYPES else dtype
+    """The dtype to sum in: float32 for the half types (kind "V" is those of ml_dtypes), else the dtype itself."""
+    return _FLOAT32 if dtype == _FLOAT16 or dtype.kind == "V" else dtype
 
 
 def normalize_axis(axis: int, ndim: int) -> int:
