@@ -11,12 +11,9 @@ import enum
 import functools
 from typing import Any, Final
 
-import ml_dtypes
 import numpy as np
 
-__all__ = ["BFLOAT16", "DType", "from_name", "from_numpy", "to_numpy"]
-
-BFLOAT16: Final = np.dtype(ml_dtypes.bfloat16)
+__all__ = ["EXTENSION_NAMES", "DType", "bfloat16", "extension", "from_name", "from_numpy", "is_bfloat16", "to_numpy"]
 
 
 class DType(enum.IntEnum):
