@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ...ir.desc import VarDesc
+from ..parallel import parallel_for
 from ..values import Array
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "follow_rank",
     "normalize_axes",
     "normalize_axis",
+    "row_blocks",
     "unbroadcast",
     "x_shape",
 ]
@@ -74,7 +76,9 @@ def unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
         return grad
     extra = grad.ndim - len(shape)
     stretched = tuple(
-        axis for axis in range(grad.ndim) if axis < extra or (shape[axis - extra] == 1 and grad.shape[axis] != 1)
+        axis
+        for axis in range(grad.ndim)
+        if axis < extra or (shape[axis - extra] == 1 and grad.shape[axis] != 1)
     )
     total = grad.sum(axis=stretched, dtype=accumulate_dtype(grad.dtype), keepdims=True)
     return total.astype(grad.dtype, copy=False).reshape(shape)
@@ -109,3 +113,22 @@ def add_rows(target: Array, index: Array, rows: Array) -> None:
     picked = rows[order].astype(wide, copy=False)
     sums = picked if len(starts) == len(ordered) else np.add.reduceat(picked, starts, axis=0)
     target[ordered[starts]] += sums.astype(target.dtype, copy=False)
+
+
+_BLOCK = 1 << 16
+"""Elements that one thread takes at a time: a block and its temporaries stay in a core's cache."""
+
+
+def row_blocks(rows: int, columns: int, work: Callable[[int, int], None]) -> None:
+    """Run ``work(start, stop)`` over all rows of a matrix, in blocks side by side where it is large."""
+    step = max(1, _BLOCK // max(columns, 1))
+    if rows <= 2 * step:
+        work(0, rows)
+        return
+    count = -(-rows // step)
+
+    def run(first: int, last: int) -> None:
+        for index in range(first, last):
+            work(index * step, min((index + 1) * step, rows))
+
+    parallel_for(count, run)

@@ -3,36 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...ir.registry import operator
-from ..parallel import parallel_for
 from ..values import Array, Meta
-from .common import accumulate_dtype
+from .common import accumulate_dtype, row_blocks
 from .norm import EPSILON, inverse_deviation, rows_dot
 
 __all__ = ["group_norm", "instance_norm", "layer_norm", "normalize_rows"]
-
-_BLOCK = 1 << 16
-"""Elements that one thread takes at a time: a block and its temporary stay in a core's cache."""
-
-
-def row_blocks(rows: int, columns: int, work: Callable[[int, int], None]) -> None:
-    """Run ``work(start, stop)`` over all rows, in blocks side by side where the tensor is large."""
-    step = max(1, _BLOCK // max(columns, 1))
-    if rows <= 2 * step:
-        work(0, rows)
-        return
-    count = -(-rows // step)
-
-    def run(first: int, last: int) -> None:
-        for index in range(first, last):
-            work(index * step, min((index + 1) * step, rows))
-
-    parallel_for(count, run)
 
 
 def _rows_of(shape: tuple[int, ...], begin: int) -> tuple[int, int]:

@@ -8,10 +8,10 @@ import numpy as np
 
 from ...ir.registry import operator
 from ..values import Array
-from .common import accumulate_dtype
+from .common import accumulate_dtype, row_blocks
 from .dropout import apply_mask, check_probability, draw_mask, in_test, is_upscaling
 from .norm import EPSILON
-from .norm_layer import layer_norm_grad, normalize_rows, row_blocks
+from .norm_layer import layer_norm_grad, normalize_rows
 
 __all__ = ["data_norm", "rms_norm", "skip_layernorm", "spectral_norm"]
 
