@@ -36,6 +36,17 @@ class ProgramUse:
             self._blocks[index] = self._look_at(self._program.blocks[index])
         return self._blocks[index]
 
+    def free_reads(self, index: int) -> list[str]:
+        """Every variable that a block reads before it makes it, wherever it comes from; for grad blocks."""
+        made: set[str] = set()
+        free: dict[str, None] = {}
+        for op in self._program.blocks[index].ops:
+            for name in self.reads(op):
+                if name not in made:
+                    free.setdefault(name)
+            made.update(self.writes(op))
+        return list(free)
+
     def _look_at(self, block: BlockDesc) -> BlockUse:
         reads: dict[str, None] = {}
         writes: dict[str, None] = {}
@@ -69,11 +80,20 @@ class ProgramUse:
             elif kind == AttrType.VARS:
                 names.update(dict.fromkeys(op.attrs[attr]))
         for index in op.sub_blocks():
-            names.update(dict.fromkeys(self.block(index).reads))
+            names.update(dict.fromkeys(self._captured(index)))
         declared = find(op.type)
         if declared is not None and declared.takes_env:
             names.update(dict.fromkeys(self.writes(op)))
         return list(names)
+
+    def _captured(self, index: int) -> Iterable[str]:
+        """What a sub-block reads of its surroundings; a grad block also reads what its forward block recorded."""
+        block = self._program.blocks[index]
+        forward = block.forward_block_idx
+        if forward is None or forward < 0:
+            return self.block(index).reads
+        recorded = self._program.blocks[forward].vars
+        return [name for name in self.free_reads(index) if name not in recorded]
 
     def writes(self, op: OpDesc) -> list[str]:
         """Every variable an op writes, those that its sub-blocks write included."""

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import InputError, ProgramError, UnsupportedOpError
 from ..ir.binding import bind_attrs, check_slots
-from ..ir.desc import EMPTY_VAR, AttrType, BlockDesc, OpDesc, ProgramDesc
+from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc
 from ..ir.registry import OpContext, Operator, Slot, find, parameter_name
 from ..ir.saved_model import missing_operators
 from .analysis import ProgramUse, dead_after
@@ -144,9 +144,7 @@ class _Compiler:
             self.defined.update(uses[position][1])
         for name in self.request.fetches:
             if name not in self.defined and name not in self.constants:
-                raise ProgramError(
-                    f"block {self.block.idx}: fetched variable '{name}' is never given a value"
-                )
+                raise ProgramError(f"block {self.block.idx}: fetched variable '{name}' is never given a value")
             self._slot(name)
         for name in self.request.feeds:
             self._slot(name)
@@ -220,9 +218,7 @@ class _Compiler:
         if prepared is not None:
             return prepared
         if declared.takes_want:
-            bound["want"] = frozenset(
-                slot for slot, names in op.outputs.items() if any(name in live for name in names)
-            )
+            bound["want"] = frozenset(slot for slot, names in op.outputs.items() if any(name in live for name in names))
         if declared.takes_ctx:
             bound["ctx"] = OpContext(op, self.block, self.program)
         return functools.partial(declared.kernel, **bound) if bound else declared.kernel
@@ -284,36 +280,48 @@ class _Compiler:
         outputs: list[int | list[int]],
         clear: list[int],
     ) -> Step:
-        bodies = {index: self._body(index, op) for index in op.sub_blocks()}
+        bodies = {index: self._body(index) for index in op.sub_blocks()}
         for name in (*self.use.reads(op), *self.use.writes(op)):
             self._slot(name)
         slots = self.slots
 
         def step(frame: Frame) -> None:
-            make_step(functools.partial(kernel, env=Env(op, frame, slots, bodies)), inputs, outputs, clear)(
-                frame
-            )
+            make_step(functools.partial(kernel, env=Env(op, frame, slots, bodies)), inputs, outputs, clear)(frame)
 
         return step
 
-    def _body(self, index: int, op: OpDesc) -> Body:
+    def _body(self, index: int) -> Body:
         """The plan of a sub-block, with the outer slots that it captures and writes."""
-        use = self.use.block(index)
-        captured = tuple(dict.fromkeys((*use.reads, *use.writes)))
-        feeds = tuple(name for name in captured if name not in self.constants)
         block = self.program.blocks[index]
-        local = (
-            frozenset(block.vars) if op.outputs.get("StepScopes") or op.outputs.get("Scope") else frozenset()
-        )
-        keep = local if self.request.keep else frozenset()
-        request = PlanRequest(feeds, use.writes, keep, self.request.lod)
+        if block.forward_block_idx is not None and block.forward_block_idx >= 0:
+            return self._grad_body(block)
+        use = self.use.block(index)
+        feeds = tuple(n for n in dict.fromkeys((*use.reads, *use.writes)) if n not in self.constants)
+        recorded = self._recorded(block)
+        local = tuple(name for name in recorded if name in block.vars)
+        entry = tuple(name for name in recorded if name in use.writes)
         constants = {name: value for name, value in self.constants.items() if name not in use.writes}
+        request = PlanRequest(feeds, use.writes, frozenset(local), self.request.lod)
         plan = _Compiler(self.program, index, request, constants, self.use).compile()
-        return Body(
-            plan,
-            tuple(self._slot(name) for name in feeds),
-            tuple(self._slot(name) for name in use.writes),
-        )
+        captured = tuple(self._slot(name) for name in feeds)
+        written = tuple(self._slot(name) for name in use.writes)
+        return Body(plan, captured, written, entry, tuple(name for name in local if name in plan.slots))
+
+    def _recorded(self, block: BlockDesc) -> list[str]:
+        """What the grad block of a sub-block reads, when the program has one."""
+        for other in self.program.blocks:
+            if other.forward_block_idx == block.idx and other.idx != block.idx:
+                return self.use.free_reads(other.idx)
+        return []
+
+    def _grad_body(self, block: BlockDesc) -> Body:
+        """The plan of a grad block: what it reads comes from the record of a run, from gradients, from outside."""
+        feeds = tuple(name for name in self.use.free_reads(block.idx) if name not in self.constants)
+        made = dict.fromkeys(name for op in block.ops for name in op.output_names() if GRAD_SUFFIX in name)
+        request = PlanRequest(feeds, tuple(made), frozenset(), self.request.lod)
+        plan = _Compiler(self.program, block.idx, request, self.constants, self.use).compile()
+        captured = tuple(self._slot(name) for name in feeds)
+        return Body(plan, captured, ())
 
 
 def _variable_attrs(op: OpDesc, declared: Operator) -> dict[str, str | list[str]]:
@@ -329,7 +337,5 @@ def _attr_value(value: Array) -> Any:
     """A tensor as an attribute: one element is a number, more are a list of numbers."""
     array = np.asarray(value)
     if array.ndim > 1:
-        raise InputError(
-            f"an attribute fed by a variable takes a scalar or a vector, got shape {list(array.shape)}"
-        )
+        raise InputError(f"an attribute fed by a variable takes a scalar or a vector, got shape {list(array.shape)}")
     return array.item() if array.ndim == 0 else array.tolist()

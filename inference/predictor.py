@@ -78,7 +78,7 @@ class PredictorTensor:
         """
         if self._value is None:
             raise InputError(f"'{self.name}' has no value yet: call run() first")
-        return self._value.copy()
+        return np.array(self._value)
 
     def shape(self) -> list[int]:
         """The shape; ``[0]`` before there is a value."""

@@ -58,17 +58,13 @@ def append_gradients(
     _stop_unread(path, targets, stopped)
     seeds = _seed_ops(program, targets, given)
     builder = _Builder(program, stopped, frozenset(name + GRAD_SUFFIX for name in targets))
-    grads = drop_unneeded(
-        builder.grad_ops(block, path, seeds), {*_produced(forward), *block.vars}, _zero_fill
-    )
+    grads = drop_unneeded(builder.grad_ops(block, path, seeds), {*_produced(forward), *block.vars}, _zero_fill)
     block.ops = forward + grads
     return _create_vars(program, block, grads)
 
 
 def _stopped(program: ProgramDesc) -> set[str]:
-    return {
-        var.name + GRAD_SUFFIX for block in program.blocks for var in block.vars.values() if var.stop_gradient
-    }
+    return {var.name + GRAD_SUFFIX for block in program.blocks for var in block.vars.values() if var.stop_gradient}
 
 
 def _produced(ops: Iterable[OpDesc]) -> set[str]:
@@ -97,7 +93,8 @@ def gradient_path(
 ) -> list[OpDesc]:
     """The ops of a block through which gradients of the targets flow, in program order.
 
-    ``lenient`` only asks where gradients would flow and accepts ops whose gradient oarlock lacks. Loop bodies are swept until nothing changes, since a value may reach a target over several turns.
+    ``lenient`` only asks where gradients would flow and accepts ops whose gradient oarlock lacks. Loop
+    bodies are swept until nothing changes, since a value may reach a target over several turns.
     """
     wanted = set(targets)
     candidates = block.ops if inputs is None else _reachable(block.ops, set(inputs))
@@ -165,9 +162,7 @@ class _Builder:
         self.stopped = stopped
         self.seeds = seeds
 
-    def grad_ops(
-        self, block: BlockDesc, path: Sequence[OpDesc], seeds: Sequence[OpDesc] = ()
-    ) -> list[OpDesc]:
+    def grad_ops(self, block: BlockDesc, path: Sequence[OpDesc], seeds: Sequence[OpDesc] = ()) -> list[OpDesc]:
         """The seeds, then the grad ops for a path, last op first, repeated gradients summed."""
         made: list[OpDesc] = list(seeds)
         for op in reversed(path):
@@ -197,11 +192,21 @@ class _Builder:
         body = program.blocks[index]
         grad_block = BlockDesc(len(program.blocks), block.idx, forward_block_idx=index)
         program.blocks.append(grad_block)
-        targets = [name for name in op.output_names() if name + GRAD_SUFFIX not in self.stopped]
+        targets = [name for name in op.output_names() if self._flows(name, block)]
         path = gradient_path(program, body, targets, self.stopped)
-        grad_block.ops = self.grad_ops(body, path)
+        given = {name + GRAD_SUFFIX for name in targets}
+        grad_block.ops = drop_unneeded(self.grad_ops(body, path), given, _zero_fill)
         _create_vars(program, grad_block, grad_block.ops)
         return grad_block
+
+    def _flows(self, name: str, block: BlockDesc) -> bool:
+        """Whether gradients may arrive at an output of a loop or branch: floats and tensor arrays."""
+        var = self.program.find_var(name, block)
+        floats = var is not None and (var.dtype is None or var.dtype in _FLOATS)
+        return floats and name + GRAD_SUFFIX not in self.stopped
+
+
+_FLOATS = frozenset({DType.FP16, DType.BF16, DType.FP32, DType.FP64, DType.COMPLEX64, DType.COMPLEX128})
 
 
 def _zero_fill(gradient: str) -> OpDesc:

@@ -33,9 +33,7 @@ def check_slots(declared: Operator, op: OpDesc, where: str) -> None:
         if slot is not None and not slot.many and len(arguments) > 1:
             raise ProgramError(f"{where}: slot {name} takes one argument, the program gives {len(arguments)}")
     for slot in declared.inputs:
-        if not (slot.many or slot.optional) and not any(
-            a not in _ABSENT for a in op.inputs.get(slot.name) or ()
-        ):
+        if not (slot.many or slot.optional) and not any(a not in _ABSENT for a in op.inputs.get(slot.name) or ()):
             raise ProgramError(f"{where}: required input slot {slot.name} is missing")
 
 
@@ -59,13 +57,9 @@ def bind_attrs(declared: Operator, op: OpDesc, where: str) -> dict[str, Any]:
         if name in declared.attrs or name in declared.ignores or name in IGNORED_ATTRS:
             continue
         if name in declared.refuse and value != declared.refuse[name]:
-            raise ProgramError(
-                f"{where}: attribute {name}={value!r} is not supported, only {declared.refuse[name]!r}"
-            )
+            raise ProgramError(f"{where}: attribute {name}={value!r} is not supported, only {declared.refuse[name]!r}")
         if name not in declared.refuse:
-            _log.debug(
-                "%s: attribute %s=%r is not known to this operator and is left out", where, name, value
-            )
+            _log.debug("%s: attribute %s=%r is not known to this operator and is left out", where, name, value)
     return bound
 
 

@@ -50,8 +50,6 @@ def _columns(block: BlockDesc, kind: str) -> list[str]:
         name = op.output("Out") if kind == "feed" else op.input("X")
         column = op.attrs.get("col", 0)
         if name is None or column in columns:
-            raise ProgramError(
-                f"block 0 op {index} ({kind}): column {column} is taken by '{columns.get(column)}'"
-            )
+            raise ProgramError(f"block 0 op {index} ({kind}): column {column} is taken by '{columns.get(column)}'")
         columns[column] = name
     return [columns[column] for column in sorted(columns)]

@@ -27,8 +27,7 @@ def var_text(var: VarDesc | None) -> str:
 def op_text(op: OpDesc, block: BlockDesc | None = None, program: ProgramDesc | None = None) -> str:
     """``Out=[y: float32[1, 8]] = relu(X=[x]) {axis: -1}``; back-end attributes are left out."""
     outputs = ", ".join(
-        f"{slot}=[{', '.join(_argument(name, block, program) for name in names)}]"
-        for slot, names in op.outputs.items()
+        f"{slot}=[{', '.join(_argument(name, block, program) for name in names)}]" for slot, names in op.outputs.items()
     )
     inputs = ", ".join(f"{slot}=[{', '.join(names)}]" for slot, names in op.inputs.items())
     attrs = ", ".join(_attr(op, name) for name in sorted(op.attrs) if name not in IGNORED_ATTRS)

@@ -58,9 +58,7 @@ def read_model(
     """
     files = find_model(path, model_filename, params_filename)
     if files.kind == "pir":
-        raise UnsupportedOpError(
-            {"the PIR .json format of Paddle 3": 1}, str(next(iter(files.programs.values())))
-        )
+        raise UnsupportedOpError({"the PIR .json format of Paddle 3": 1}, str(next(iter(files.programs.values()))))
     programs = {name: _read(read_file(file), file) for name, file in files.programs.items()}
     names = {name: _stored(program) for name, program in programs.items()}
     info = read_info(files.info) if files.info is not None else None
@@ -77,9 +75,7 @@ def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
     """
     made = _read(program, "the program buffer")
     names = _stored(made)
-    values = (
-        read_params(params, record_order(names), source="the parameter buffer") if names or params else {}
-    )
+    values = read_params(params, record_order(names), source="the parameter buffer") if names or params else {}
     return SavedModel({"forward": made}, values)
 
 

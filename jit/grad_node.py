@@ -65,10 +65,7 @@ class RunProgramGradNode(GradNode):
             np.zeros(meta.shape, meta.dtype) if grad is None else grad
             for grad, meta in zip(grads, self.metas, strict=True)
         ]
-        wanted = [
-            name if edge is not None else EMPTY_VAR
-            for name, edge in zip(self._names, self.edges, strict=True)
-        ]
+        wanted = [name if edge is not None else EMPTY_VAR for name, edge in zip(self._names, self.edges, strict=True)]
         found = run_backward(self._pair, filled, [n for n in wanted if n != EMPTY_VAR], self._scope)
         values = iter(found)
         return [None if name == EMPTY_VAR else _dense(next(values)) for name in wanted]

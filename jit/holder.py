@@ -13,6 +13,7 @@ from ..ir.feeding import strip_feed_fetch
 from .lazy import LazyInitialized
 from .train_program import (
     GradNames,
+    TrainProgram,
     backward_slice,
     build_train_program,
     forward_slice,
@@ -99,7 +100,7 @@ class ProgramHolder:
     @property
     def is_backward_built(self) -> bool:
         """Whether the train program has been built; asking does not build it."""
-        return "train_program" in self.__dict__
+        return "_train" in self.__dict__
 
     def trainable_names(self) -> set[str]:
         """The persistables that a gradient would reach; found without building the backward program."""
@@ -107,19 +108,23 @@ class ProgramHolder:
         return stored & differentiable_inputs(self.infer_program, self.output_names)
 
     @LazyInitialized
+    def _train(self) -> TrainProgram:
+        return build_train_program(self.infer_program, self.output_names)
+
+    @LazyInitialized
     def train_program(self) -> ProgramDesc:
         """Forward in train mode, a seed op per output, backward."""
-        return build_train_program(self.infer_program, self.output_names)
+        return self._train.program
 
     @LazyInitialized
     def forward_program(self) -> ProgramDesc:
         """The forward ops of the train program."""
-        return forward_slice(self.train_program, self._forward_count)
+        return forward_slice(self.train_program, self._train.forward_count)
 
     @LazyInitialized
     def backward_program(self) -> ProgramDesc:
         """The grad ops of the train program."""
-        return backward_slice(self.train_program, self._forward_count, len(self.output_descs))
+        return backward_slice(self.train_program, self._train.forward_count, len(self.output_descs))
 
     @LazyInitialized
     def grad_var_names(self) -> GradNames:
@@ -129,7 +134,7 @@ class ProgramHolder:
             self.input_names,
             self.persistable_names,
             self.output_names,
-            self._forward_count,
+            self._train.forward_count,
         )
 
     @LazyInitialized
@@ -140,7 +145,7 @@ class ProgramHolder:
             self.backward_program,
             self.input_names,
             tuple(self.persistable_names),
-            self.output_names,
+            self._train.outputs,
             self.grad_var_names.out,
         )
 
@@ -155,10 +160,6 @@ class ProgramHolder:
             self.output_names,
         )
 
-    @property
-    def _forward_count(self) -> int:
-        return len(self.infer_program.global_block.ops)
-
     def __getstate__(self) -> dict[str, Any]:
         return LazyInitialized.state_without_lazy(self)
 
@@ -167,7 +168,7 @@ _TRAINABLE = frozenset({DType.FP16, DType.BF16, DType.FP32, DType.FP64, DType.CO
 
 
 def _is_plain_scale(op: OpDesc) -> bool:
-    return op.attrs.get("scale", 1.0) == 1.0 and op.attrs.get("bias", 0.0) == 0.0
+    return bool(op.attrs.get("scale", 1.0) == 1.0 and op.attrs.get("bias", 0.0) == 0.0)
 
 
 def _strip_callstacks(program: ProgramDesc) -> None:

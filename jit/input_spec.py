@@ -31,9 +31,7 @@ class InputSpec:
         name: str | None = None,
         stop_gradient: bool = False,
     ) -> None:
-        if isinstance(shape, int) or not all(
-            dim is None or isinstance(dim, (int, np.integer)) for dim in shape
-        ):
+        if isinstance(shape, int) or not all(dim is None or isinstance(dim, (int, np.integer)) for dim in shape):
             raise InputError(f"shape takes a list of sizes, None or -1 for any size, got {shape!r}")
         self.shape = tuple(-1 if dim is None else int(dim) for dim in shape)
         self.dtype = dtypes.of_numpy(dtypes.numpy_dtype(dtype))
@@ -67,7 +65,9 @@ class InputSpec:
         return self
 
     def __repr__(self) -> str:
-        return f"InputSpec(shape={self.shape}, dtype={self.dtype}, name={self.name}, stop_gradient={self.stop_gradient})"
+        return (
+            f"InputSpec(shape={self.shape}, dtype={self.dtype}, name={self.name}, stop_gradient={self.stop_gradient})"
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, InputSpec):

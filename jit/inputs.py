@@ -50,9 +50,7 @@ class InputChecker:
             given[name] = value
         missing = [name for name in self.names if name not in given]
         if missing:
-            raise InputError(
-                f"{self.method}() misses input(s) {', '.join(missing)}; it takes {self._summary()}"
-            )
+            raise InputError(f"{self.method}() misses input(s) {', '.join(missing)}; it takes {self._summary()}")
         return [given[name] for name in self.names]
 
     def _summary(self) -> str:

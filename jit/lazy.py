@@ -60,16 +60,9 @@ class LazyInitialized(Generic[T]):
     def state_without_lazy(instance: object) -> dict[str, Any]:
         """An instance's attributes without lazily computed ones: for ``__getstate__`` and copies."""
         lazy = {
-            name
-            for cls in type(instance).__mro__
-            for name, v in vars(cls).items()
-            if isinstance(v, LazyInitialized)
+            name for cls in type(instance).__mro__ for name, v in vars(cls).items() if isinstance(v, LazyInitialized)
         }
-        return {
-            name: value
-            for name, value in instance.__dict__.items()
-            if name not in lazy and name != _LOCK_NAME
-        }
+        return {name: value for name, value in instance.__dict__.items() if name not in lazy and name != _LOCK_NAME}
 
 
 def _lock_of(store: dict[str, Any]) -> Any:

@@ -9,6 +9,7 @@ from ..ir.backward import append_gradients
 from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, BlockDesc, OpDesc, ProgramDesc, VarDesc
 from ..ir.dtypes import DType
 from ..ir.registry import find
+from ..ir.versioning import single_assignment
 
 __all__ = [
     "GradNames",
@@ -29,19 +30,37 @@ class GradNames:
     out: tuple[str, ...]
 
 
-def build_train_program(infer_program: ProgramDesc, outputs: Sequence[str]) -> ProgramDesc:
+@dataclass(frozen=True, slots=True)
+class TrainProgram:
     """Forward and backward in one program.
 
-    A copy of the inference program with every ``is_test`` attribute off and the outputs that gradients read
-    added where the file left them out, then one seed op per output, then the grad ops.
+    Attributes:
+        forward_count: so many ops of block 0 are the forward.
+        outputs: the variables that hold the outputs, in order.
+    """
+
+    program: ProgramDesc
+    forward_count: int
+    outputs: tuple[str, ...]
+
+
+def build_train_program(infer_program: ProgramDesc, outputs: Sequence[str]) -> TrainProgram:
+    """Forward and backward in one program.
+
+    A copy of the inference program with every ``is_test`` attribute off, every value under a name of its own,
+    and the outputs that gradients read added where the file left them out; then one seed op per output, then
+    the grad ops.
     """
     program = in_train_mode(infer_program)
+    renamed = single_assignment(program)
+    targets = tuple(renamed.get(name, name) for name in outputs)
     for block in program.blocks:
         names = _Namer(program, block)
         for op in block.ops:
             _add_residuals(op, block, names)
-    append_gradients(program, outputs)
-    return program
+    count = len(program.global_block.ops)
+    append_gradients(program, targets)
+    return TrainProgram(program, count, targets)
 
 
 def in_train_mode(infer_program: ProgramDesc) -> ProgramDesc:
@@ -109,7 +128,5 @@ def grad_names(
     def names(of: Sequence[str], among: set[str]) -> tuple[str, ...]:
         return tuple(name + GRAD_SUFFIX if name + GRAD_SUFFIX in among else EMPTY_VAR for name in of)
 
-    seeds = {
-        op.outputs["Out"][0] for op in train.global_block.ops[forward_count : forward_count + len(outputs)]
-    }
+    seeds = {op.outputs["Out"][0] for op in train.global_block.ops[forward_count : forward_count + len(outputs)]}
     return GradNames(names(x, made | seeds), names(params, made), names(outputs, read))

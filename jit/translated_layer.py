@@ -88,12 +88,12 @@ class TranslatedLayer(Layer):
             return methods[name]
         return super().__getattr__(name)
 
-    def train(self) -> None:  # type: ignore[override]
+    def train(self) -> None:
         """Switch to train mode."""
         self._is_test = False
         self.training = True
 
-    def eval(self) -> None:  # type: ignore[override]
+    def eval(self) -> None:
         """Switch to inference mode."""
         self._is_test = True
         self.training = False
@@ -125,9 +125,7 @@ class _Method:
         self.holder = holder
         self._layer = layer
         self.checker = InputChecker(holder.input_descs, name)
-        self.runner = InferenceRunner(
-            holder.infer_program, holder.input_names, holder.output_names, layer._store
-        )
+        self.runner = InferenceRunner(holder.infer_program, holder.input_names, holder.output_names, layer._store)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arguments = self.checker.arrange(args, kwargs)

@@ -26,9 +26,7 @@ def drop_dead(graph: Graph) -> None:
     kept = []
     for op in reversed(graph.block.ops):
         outputs = list(op.output_names())
-        stored = any(
-            (var := graph.block.vars.get(name)) is not None and var.is_persistable_tensor for name in outputs
-        )
+        stored = any((var := graph.block.vars.get(name)) is not None and var.is_persistable_tensor for name in outputs)
         if (
             op.type in _EFFECTS
             or op.sub_blocks()

@@ -69,9 +69,7 @@ def _is_identity(op: OpDesc, graph: Graph) -> bool:
     if op.type in ("assign", "share_data", "npu_identity", "memcpy", "memcpy_h2d", "memcpy_d2h"):
         return True
     if op.type == "scale":
-        return (
-            attrs.get("scale", 1.0) == 1.0 and attrs.get("bias", 0.0) == 0.0 and not op.input("ScaleTensor")
-        )
+        return attrs.get("scale", 1.0) == 1.0 and attrs.get("bias", 0.0) == 0.0 and not op.input("ScaleTensor")
     if op.type == "dropout":
         mask = op.output("Mask")
         unread = mask is None or (mask not in graph.readers and mask not in graph.fetches)

@@ -98,10 +98,7 @@ def _foldable(op: OpDesc, declared: Operator, graph: Graph) -> bool:
     return (
         bool(outputs)
         and all(graph.is_constant(name) for name in op.input_names())
-        and all(
-            graph.is_simple(name) and name not in graph.fetches and name not in graph.params
-            for name in outputs
-        )
+        and all(graph.is_simple(name) and name not in graph.fetches and name not in graph.params for name in outputs)
     )
 
 

@@ -90,12 +90,7 @@ def _source(op: OpDesc, graph: Graph) -> str:
     if graph.is_constant(y) and not graph.is_constant(x) and _narrow(y, graph):
         return x
     # With the constant on the left its shape must not widen the result: one element, no more dimensions.
-    if (
-        graph.is_constant(x)
-        and not graph.is_constant(y)
-        and graph.params[x].size == 1
-        and graph.params[x].ndim <= 1
-    ):
+    if graph.is_constant(x) and not graph.is_constant(y) and graph.params[x].size == 1 and graph.params[x].ndim <= 1:
         return y
     return ""
 
@@ -103,7 +98,7 @@ def _source(op: OpDesc, graph: Graph) -> str:
 def _narrow(name: str, graph: Graph) -> bool:
     """One number, or one number along a single axis."""
     shape = graph.params[name].shape
-    return sum(dim != 1 for dim in shape) <= 1
+    return bool(sum(dim != 1 for dim in shape) <= 1)
 
 
 def _become_chain(chain: list[OpDesc], source: str, graph: Graph) -> None:
