@@ -24,7 +24,9 @@ __all__ = [
 ]
 
 
-def _centers(feature: Array, image: Array, step_w: float, step_h: float, offset: float) -> tuple[Array, Array]:
+def _centers(
+    feature: Array, image: Array, step_w: float, step_h: float, offset: float
+) -> tuple[Array, Array]:
     """Cell centers in image pixels, ``(x [1, W], y [H, 1])``; a zero step is image size over feature size."""
     height, width = feature.shape[2:4]
     dtype = feature.dtype.type
@@ -39,7 +41,8 @@ def _like_boxes(variances: Sequence[float], shape: tuple[int, ...], dtype: Any) 
     """The four variances repeated for every box."""
     if len(variances) != 4:
         raise ValueError(f"variances takes 4 numbers, got {list(variances)}")
-    return np.broadcast_to(np.asarray(variances, dtype), shape).copy()
+    repeated: Array = np.broadcast_to(np.asarray(variances, dtype), shape).copy()
+    return repeated
 
 
 def _all_ratios(aspect_ratios: Sequence[float], flip: bool) -> list[float]:
@@ -99,7 +102,9 @@ def prior_box(
 ) -> tuple[Array, Array]:
     """SSD priors of every feature cell: ``[H, W, priors, 4]`` corners relative to the image, and variances."""
     if max_sizes and len(max_sizes) != len(min_sizes):
-        raise ValueError(f"max_sizes has {len(max_sizes)} entries, min_sizes {len(min_sizes)}: they must pair")
+        raise ValueError(
+            f"max_sizes has {len(max_sizes)} entries, min_sizes {len(min_sizes)}: they must pair"
+        )
     sizes = _prior_sizes(min_sizes, max_sizes, _all_ratios(aspect_ratios, flip), min_max_aspect_ratios_order)
     halves = (np.asarray(sizes, np.float64) / 2.0).astype(feature.dtype)
     x, y = _centers(feature, image, step_w, step_h, offset)
@@ -129,7 +134,9 @@ def density_prior_box(
     The lower corner is kept at 0 or above and the upper at 1 or below; ``clip`` bounds both from both sides.
     """
     if len(densities) != len(fixed_sizes):
-        raise ValueError(f"densities has {len(densities)} entries, fixed_sizes {len(fixed_sizes)}: they must pair")
+        raise ValueError(
+            f"densities has {len(densities)} entries, fixed_sizes {len(fixed_sizes)}: they must pair"
+        )
     x, y = _centers(feature, image, step_w, step_h, offset)
     dtype = feature.dtype
     pitch_x = step_w or float(image.shape[3]) / feature.shape[3]
@@ -142,7 +149,9 @@ def density_prior_box(
         for ratio in fixed_ratios:
             half = (size * np.sqrt(ratio) / 2.0, size / np.sqrt(ratio) / 2.0)
             rows += [
-                (start + column * shift, start + row * shift, *half) for row in range(density) for column in range(density)
+                (start + column * shift, start + row * shift, *half)
+                for row in range(density)
+                for column in range(density)
             ]
     dx, dy, half_w, half_h = np.asarray(rows, dtype).reshape(-1, 4).T
     boxes = _corner_boxes(x[..., None] + dx, y[..., None] + dy, half_w, half_h, image)
@@ -246,7 +255,9 @@ def box_coder(
     Encode: ``[N, 4]`` targets and ``[M, 4]`` priors give ``[N, M, 4]``. Decode: ``[N, M, 4]`` offsets; priors
     go with dimension 1 (``axis`` 0) or dimension 0 (``axis`` 1). Offsets are over the variances.
     """
-    prior, target = (each.array if isinstance(each, LoDTensor) else each for each in (prior_value, target_value))
+    prior, target = (
+        each.array if isinstance(each, LoDTensor) else each for each in (prior_value, target_value)
+    )
     _check_box_coder(prior, prior_var, variance, axis)
     scale = np.asarray(variance, target.dtype) if variance else None
     if prior_var is not None:
@@ -273,7 +284,9 @@ def _check_box_coder(prior: Array, prior_var: Any, variance: Sequence[float], ax
     if prior_var is not None and variance:
         raise ValueError("PriorBoxVar and the attribute variance are both given, at most one may be")
     if prior_var is not None and tuple(prior_var.shape) != prior.shape:
-        raise ValueError(f"PriorBoxVar has shape {list(prior_var.shape)}, PriorBox {list(prior.shape)}: must be equal")
+        raise ValueError(
+            f"PriorBoxVar has shape {list(prior_var.shape)}, PriorBox {list(prior.shape)}: must be equal"
+        )
     if len(variance) not in (0, 4):
         raise ValueError(f"variance takes 4 numbers, got {len(variance)}")
 
@@ -321,7 +334,8 @@ def iou_similarity(x: Array, y: Array, *, box_normalized: bool = True) -> Array:
     inter = sides[..., 0] * sides[..., 1]
     areas = [np.multiply.reduce(each[:, 2:4] - each[:, :2] + unit, axis=1) for each in (x, y)]
     union = areas[0][:, None] + areas[1] - inter
-    return np.divide(inter, union, out=np.zeros_like(inter), where=union != 0)
+    overlap: Array = np.divide(inter, union, out=np.zeros_like(inter), where=union != 0)
+    return overlap
 
 
 @operator("polygon_box_transform", inputs="Input", outputs="Output", gradient=None)

@@ -62,7 +62,8 @@ def pixel_overlaps(boxes: Array, others: Array) -> Array:
     inter = sides[..., 0] * sides[..., 1]
     areas = [np.multiply.reduce(each[:, 2:] - each[:, :2] + 1, axis=1) for each in (boxes, others)]
     union = areas[0][:, None] + areas[1] - inter
-    return np.divide(inter, union, out=np.zeros_like(inter), where=inter != 0)
+    overlap: Array = np.divide(inter, union, out=np.zeros_like(inter), where=inter != 0)
+    return overlap
 
 
 def deltas_to(boxes: Array, targets: Array) -> Array:
@@ -132,7 +133,7 @@ def polygon_overlap(polygon: Array, others: Array) -> Array:
     area, areas = _shoelace(mine), _shoelace(theirs)
     inter = _intersection_areas(mine, theirs)
     some = (area != 0) & (areas != 0) & (inter != 0)
-    overlap = np.divide(inter, area + areas - inter, out=np.zeros_like(inter), where=some)
+    overlap: Array = np.divide(inter, area + areas - inter, out=np.zeros_like(inter), where=some)
     return overlap.astype(others.dtype, copy=False)
 
 

@@ -60,7 +60,11 @@ class _Found:
     def rows(self) -> Array:
         """``[n, 2 + box]``: label, score, coordinates."""
         dtype = self.boxes.dtype
-        columns = (self.labels[:, None].astype(dtype), self.scores[:, None].astype(dtype, copy=False), self.boxes)
+        columns = (
+            self.labels[:, None].astype(dtype),
+            self.scores[:, None].astype(dtype, copy=False),
+            self.boxes,
+        )
         return np.concatenate(columns, axis=1)
 
 
@@ -93,13 +97,17 @@ def _best_of_image(boxes: Array, scores: Array, rules: _Rules) -> _Found:
     if not shared:
         order = np.lexsort((index, label_of))
         label_of, index = label_of[order], index[order]
-    return _Found(label_of, index, scores[label_of, index], boxes[index] if shared else boxes[label_of, index])
+    return _Found(
+        label_of, index, scores[label_of, index], boxes[index] if shared else boxes[label_of, index]
+    )
 
 
 _BOX_SIZES = (4, 8, 16, 24, 32)
 
 
-def _detect(boxes: Any, scores: Any, rois_num: Array | None, rules: _Rules) -> tuple[list[_Found], list[Index]]:
+def _detect(
+    boxes: Any, scores: Any, rois_num: Array | None, rules: _Rules
+) -> tuple[list[_Found], list[Index]]:
     """Detections per image, and the row that ``Index`` reports for each: counted over the whole batch."""
     box, score = array_of(boxes), array_of(scores)
     if score.ndim == 3:
@@ -138,7 +146,9 @@ def _image_offsets(boxes: Any, rois_num: Array | None) -> list[int]:
         return [0, *(int(end) for end in np.cumsum(rois_num))]
     lod = lod_of(boxes)
     if not lod:
-        raise ValueError("with Scores [M, C] the boxes per image must be told: by RoisNum, or by the LoD of BBoxes")
+        raise ValueError(
+            "with Scores [M, C] the boxes per image must be told: by RoisNum, or by the LoD of BBoxes"
+        )
     return lod[-1]
 
 
@@ -174,7 +184,9 @@ def multiclass_nms(
     normalized: bool = True,
 ) -> LoDTensor:
     """Rows of label, score and coordinates, image by image (LoD); a single -1 when there is none at all."""
-    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
+    rules = _Rules(
+        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
+    )
     found, _ = _detect(boxes, scores, None, rules)
     return _or_minus_one(*_stack(found, boxes.shape[-1] + 2, boxes.dtype))
 
@@ -193,7 +205,9 @@ def multiclass_nms2(
     normalized: bool = True,
 ) -> tuple[LoDTensor, LoDTensor]:
     """As multiclass_nms, with the number of every kept box in the flattened batch; both empty when none is kept."""
-    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
+    rules = _Rules(
+        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
+    )
     found, index = _detect(boxes, scores, None, rules)
     rows, offsets = _stack(found, boxes.shape[-1] + 2, boxes.dtype)
     return LoDTensor(rows, [offsets]), LoDTensor(_index_column(index), [list(offsets)])
@@ -214,7 +228,9 @@ def multiclass_nms3(
     background_label: int = 0,
 ) -> tuple[Array, Array, Array]:
     """As multiclass_nms2, with the number of detections per image as a tensor instead of LoD."""
-    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
+    rules = _Rules(
+        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
+    )
     found, index = _detect(boxes, scores, rois_num, rules)
     rows, offsets = _stack(found, boxes.shape[-1] + 2, boxes.dtype)
     return rows, _index_column(index), np.diff(offsets).astype(np.int32)
@@ -279,7 +295,8 @@ def matrix_nms(
             stays = soft > row.dtype.type(post_threshold)
             parts.append((np.full(order[stays].size, label), order[stays], soft[stays]))
         labels, index, soft = (
-            np.concatenate(column) for column in zip(*parts, (np.zeros(0, int), np.zeros(0, int), score[0, :0]), strict=True)
+            np.concatenate(column)
+            for column in zip(*parts, (np.zeros(0, int), np.zeros(0, int), score[0, :0]), strict=True)
         )
         best = np.argsort(-soft, kind="stable")[: None if keep_top_k < 0 else keep_top_k]
         found.append(_Found(labels[best], index[best], soft[best], box[index[best]]))
@@ -338,7 +355,9 @@ def locality_aware_nms(
     normalized: bool = True,
 ) -> LoDTensor:
     """EAST's NMS: neighbours in row order are merged by weight first, then the greedy suppression follows."""
-    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
+    rules = _Rules(
+        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
+    )
     box, score = array_of(boxes).copy(), array_of(scores).copy()
     if score.ndim != 3:
         raise ValueError(f"Scores is [N, C, M], got {list(score.shape)}")
@@ -383,7 +402,13 @@ def _retinanet_level(
     return order % scores.shape[1], flat[order], np.maximum(np.minimum(boxes, limit), 0)
 
 
-@operator("retinanet_detection_output", inputs="BBoxes* Scores* Anchors* ImInfo", outputs="Out", lod=True, gradient=None)
+@operator(
+    "retinanet_detection_output",
+    inputs="BBoxes* Scores* Anchors* ImInfo",
+    outputs="Out",
+    lod=True,
+    gradient=None,
+)
 def retinanet_detection_output(
     boxes: list[Any],
     scores: list[Any],
@@ -403,12 +428,16 @@ def retinanet_detection_output(
     deltas, score, anchor = ([array_of(each) for each in many] for many in (boxes, scores, anchors))
     info = array_of(im_info)
     if not len(deltas) == len(score) == len(anchor) >= 1:
-        raise ValueError(f"BBoxes, Scores and Anchors need one entry per level, got {len(boxes)}, {len(scores)}, {len(anchors)}")
+        raise ValueError(
+            f"BBoxes, Scores and Anchors need one entry per level, got {len(boxes)}, {len(scores)}, {len(anchors)}"
+        )
     unit = pixel_unit(False, score[0].dtype)
     found = []
     for image in range(score[0].shape[0]):
         levels = [
-            _retinanet_level(d[image], s[image], a, info[image], score_threshold if n < len(score) - 1 else 0.0, nms_top_k)
+            _retinanet_level(
+                d[image], s[image], a, info[image], score_threshold if n < len(score) - 1 else 0.0, nms_top_k
+            )
             for n, (d, s, a) in enumerate(zip(deltas, score, anchor, strict=True))
         ]
         labels, points, corners = (np.concatenate(part) for part in zip(*levels, strict=True))

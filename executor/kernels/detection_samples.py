@@ -189,7 +189,8 @@ _FINE = 5
 
 def _outline(points: Array) -> Array:
     """Every fine-grid point ``[n, 2]`` on the closed polygon ``[k, 2]``, edge by edge."""
-    corners = (_FINE * points.astype(np.float64) + 0.5).astype(np.int64)
+    fine = _FINE * points.astype(np.float64)
+    corners = np.trunc(fine + np.copysign(0.5, fine)).astype(np.int64)
     drawn = []
     for start, end in zip(corners, np.roll(corners, -1, axis=0), strict=True):
         run = np.abs(end - start)
@@ -217,14 +218,16 @@ def _filled(points: Array, side: int) -> Array:
     crossed = moved & (column == np.floor(column)) & (column >= 0) & (column <= side - 1)
     ends = (column[crossed] * side + row[crossed]).astype(np.int64)
     parity = np.bincount(ends, minlength=side * side + 1)[: side * side].cumsum() & 1
-    return parity.reshape(side, side).T.astype(np.int32)
+    filled: Array = parity.reshape(side, side).T.astype(np.int32)
+    return filled
 
 
 def _polygon_mask(polygons: Sequence[Array], box: Array, side: int) -> Array:
     """The union of the polygons inside ``box``, stretched to ``[side, side]``."""
     size = np.maximum(box[2:] - box[:2], np.float32(1))
     masks = [_filled((polygon - box[:2]) * side / size, side) for polygon in polygons]
-    return np.maximum.reduce(masks)
+    union: Array = np.maximum.reduce(masks)
+    return union
 
 
 def _polygons_of_image(segments: LoDTensor, image: int) -> list[list[Array]]:
@@ -246,16 +249,28 @@ def _masks_of_image(
         rows = np.flatnonzero(labels == 0)[:1]
         targets = np.full((rows.size, classes * area), -1, np.int32)
         # Paddle takes the box of roi 0 here, whichever roi it names.
-        return {"rois": rois[np.zeros_like(rows)] / scale * scale, "has": rows.astype(np.int32)[:, None], "masks": targets}
+        return {
+            "rois": rois[np.zeros_like(rows)] / scale * scale,
+            "has": rows.astype(np.int32)[:, None],
+            "masks": targets,
+        }
     own = rois[rows] / scale
     extents = np.asarray(
-        [[*np.min(np.concatenate(polys), axis=0), *np.max(np.concatenate(polys), axis=0)] for polys in truths], own.dtype
+        [
+            [*np.min(np.concatenate(polys), axis=0), *np.max(np.concatenate(polys), axis=0)]
+            for polys in truths
+        ],
+        own.dtype,
     ).reshape(-1, 4)
     nearest = pixel_overlaps(own, extents).argmax(axis=1)
     targets = np.full((rows.size, classes, area), -1, np.int32)
     for row, (box, truth, label) in enumerate(zip(own, nearest, labels[rows], strict=True)):
         targets[row, label] = _polygon_mask(truths[truth], box, side).reshape(-1)
-    return {"rois": own * scale, "has": rows.astype(np.int32)[:, None], "masks": targets.reshape(rows.size, -1)}
+    return {
+        "rois": own * scale,
+        "has": rows.astype(np.int32)[:, None],
+        "masks": targets.reshape(rows.size, -1),
+    }
 
 
 @operator(

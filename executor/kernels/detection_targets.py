@@ -55,7 +55,11 @@ def _match_rest(dist: Array, indices: Array, distances: Array, threshold: float)
 
 
 @operator(
-    "bipartite_match", inputs="DistMat", outputs="ColToRowMatchIndices ColToRowMatchDist", lod=True, gradient=None
+    "bipartite_match",
+    inputs="DistMat",
+    outputs="ColToRowMatchIndices ColToRowMatchDist",
+    lod=True,
+    gradient=None,
 )
 def bipartite_match(
     dist_mat: Any, *, match_type: str = "bipartite", dist_threshold: float = 0.5
@@ -69,7 +73,9 @@ def bipartite_match(
     dist = array_of(dist_mat)
     lod = lod_of(dist_mat)
     if dist.ndim != 2 or len(lod) > 1:
-        raise ValueError(f"DistMat is [rows, columns] with at most one LoD level, got {list(dist.shape)} and {len(lod)}")
+        raise ValueError(
+            f"DistMat is [rows, columns] with at most one LoD level, got {list(dist.shape)} and {len(lod)}"
+        )
     offsets = lod[-1] if lod and len(lod[-1]) > 2 else [0, dist.shape[0]]
     indices = np.full((len(offsets) - 1, dist.shape[1]), -1, np.int32)
     distances = np.zeros(indices.shape, dist.dtype)
@@ -81,7 +87,9 @@ def bipartite_match(
     return indices, distances
 
 
-@operator("target_assign", inputs="X MatchIndices NegIndices?", outputs="Out OutWeight", lod=True, gradient=None)
+@operator(
+    "target_assign", inputs="X MatchIndices NegIndices?", outputs="Out OutWeight", lod=True, gradient=None
+)
 def target_assign(x: Any, match: Any, negative: Any, *, mismatch_value: int = 0) -> tuple[Array, Array]:
     """Targets ``[N, M, K]`` of M priors from their matched rows of ``X [rows, P, K]``, and weights ``[N, M, 1]``.
 
@@ -146,7 +154,9 @@ def mine_hard_examples(
     for image in range(match.shape[0]):
         positives = int((match[image] != -1).sum())
         take = sample_size if hard else int(np.float32(positives) * np.float32(neg_pos_ratio))
-        best = _mine(loss[image], None if location is None else location[image], match[image], eligible[image], take)
+        best = _mine(
+            loss[image], None if location is None else location[image], match[image], eligible[image], take
+        )
         if hard:
             kept = np.isin(np.arange(match.shape[1]), best)
             updated[image][(match[image] > -1) & ~kept] = -1
@@ -159,7 +169,9 @@ def mine_hard_examples(
 def _check_mining(mining_type: str, ratio: float, threshold: float, sample_size: int) -> None:
     if mining_type == "max_negative":
         if not (ratio > 0 and 0 < threshold < 1):
-            raise ValueError(f"max_negative needs neg_pos_ratio > 0 and neg_dist_threshold in (0, 1), got {ratio}, {threshold}")
+            raise ValueError(
+                f"max_negative needs neg_pos_ratio > 0 and neg_dist_threshold in (0, 1), got {ratio}, {threshold}"
+            )
     elif mining_type != "hard_example":
         raise ValueError(f"mining_type is max_negative or hard_example, got {mining_type!r}")
     elif sample_size <= 0:
@@ -223,7 +235,13 @@ def _assign_image(
 
 
 def _per_image(
-    anchor: Any, gt_boxes: Any, gt_labels: Any, is_crowd: Any, im_info: Any, straddle: float, options: dict[str, Any]
+    anchor: Any,
+    gt_boxes: Any,
+    gt_labels: Any,
+    is_crowd: Any,
+    im_info: Any,
+    straddle: float,
+    options: dict[str, Any],
 ) -> list[dict[str, Array]]:
     """The targets of every image: crowds left out, ground truth scaled, anchors far outside left out."""
     anchors, info, crowd = array_of(anchor), array_of(im_info), array_of(is_crowd).reshape(-1)

@@ -51,7 +51,9 @@ def yolo_box(
     batch, channels, height, width = x.shape
     expected = count * (5 + class_num + int(iou_aware))
     if channels != expected:
-        raise ValueError(f"X has {channels} channels, {count} anchors and {class_num} classes need {expected}")
+        raise ValueError(
+            f"X has {channels} channels, {count} anchors and {class_num} classes need {expected}"
+        )
     head = x[:, count:] if iou_aware else x
     maps = np.moveaxis(head.reshape(batch, count, 5 + class_num, height, width), 2, -1)
     confidence = _sigmoid(maps[..., 4])
@@ -65,7 +67,9 @@ def yolo_box(
     scores = np.zeros((*confidence.shape, class_num), x.dtype)
     cell = np.stack((rows[3], rows[2]), axis=1).astype(x.dtype)
     grid = np.asarray((width, height), x.dtype)
-    boxes[rows] = _corners(kept, cell, sizes[rows[1]], image[:, ::-1], grid, downsample_ratio, scale_x_y, clip_bbox)
+    boxes[rows] = _corners(
+        kept, cell, sizes[rows[1]], image[:, ::-1], grid, downsample_ratio, scale_x_y, clip_bbox
+    )
     scores[rows] = sure[:, None] * _sigmoid(kept[:, 5:])
     return boxes.reshape(batch, -1, 4), scores.reshape(batch, -1, class_num)
 
@@ -124,7 +128,9 @@ def _valid_boxes(gt_box: Array) -> Array:
     return (gt_box[..., 2] > 1e-6) & (gt_box[..., 3] > 1e-6)
 
 
-def _match(gt_box: Array, gt_score: Array, sizes: Array, mask: Sequence[int], grid: tuple[int, int], side: int) -> tuple[_Truth, Array]:
+def _match(
+    gt_box: Array, gt_score: Array, sizes: Array, mask: Sequence[int], grid: tuple[int, int], side: int
+) -> tuple[_Truth, Array]:
     """Which anchors answer for which boxes, and ``GTMatchMask``: the anchor of every box, -1 for none."""
     height, width = grid
     valid = _valid_boxes(gt_box)
@@ -140,14 +146,21 @@ def _match(gt_box: Array, gt_score: Array, sizes: Array, mask: Sequence[int], gr
     column, row = (own[:, 0] * width).astype(np.int64), (own[:, 1] * height).astype(np.int64)
     size = sizes[best[image, box]].astype(gt_box.dtype)
     target = np.concatenate(
-        (own[:, :1] * height - column[:, None], own[:, 1:2] * height - row[:, None], np.log(own[:, 2:] * side / size)), axis=1
+        (
+            own[:, :1] * height - column[:, None],
+            own[:, 1:2] * height - row[:, None],
+            np.log(own[:, 2:] * side / size),
+        ),
+        axis=1,
     )
     weight = gt_score[image, box]
     scale = (2 - own[:, 2] * own[:, 3]) * weight
     return _Truth((image, matched[image, box], row, column), (image, box), target, weight, scale), matched
 
 
-def _objectness(maps: Array, gt_box: Array, truth: _Truth, sizes: Array, ignore: float, side: int, scale_x_y: float) -> Array:
+def _objectness(
+    maps: Array, gt_box: Array, truth: _Truth, sizes: Array, ignore: float, side: int, scale_x_y: float
+) -> Array:
     """Per cell the weight of an answering box, -1 where a free cell overlaps a box too well, else 0."""
     height = maps.shape[3]
     dtype = maps.dtype.type
@@ -184,9 +197,13 @@ def _labels(gt_label: Array, truth: _Truth, classes: int, smooth: bool, dtype: n
 def _head(x: Array, anchor_mask: Sequence[int], class_num: int) -> Array:
     """``[N, anchors, 5 + classes, H, W]``."""
     batch, channels, height, width = x.shape
+    if height != width:
+        raise ValueError(f"X is {height} x {width}: the loss takes square maps only")
     expected = len(anchor_mask) * (5 + class_num)
     if channels != expected:
-        raise ValueError(f"X has {channels} channels, {len(anchor_mask)} anchors and {class_num} classes need {expected}")
+        raise ValueError(
+            f"X has {channels} channels, {len(anchor_mask)} anchors and {class_num} classes need {expected}"
+        )
     return x.reshape(batch, len(anchor_mask), 5 + class_num, height, width)
 
 
@@ -196,9 +213,7 @@ def _at_truth(maps: Array, truth: _Truth) -> Array:
     return maps[image, anchor, :, row, column]
 
 
-@operator(
-    "yolov3_loss", inputs="X GTBox GTLabel GTScore?", outputs="Loss ObjectnessMask GTMatchMask"
-)
+@operator("yolov3_loss", inputs="X GTBox GTLabel GTScore?", outputs="Loss ObjectnessMask GTMatchMask")
 def yolov3_loss(
     x: Array,
     gt_box: Array,
