@@ -13,7 +13,16 @@ from typing import Any, Final
 
 import numpy as np
 
-__all__ = ["EXTENSION_NAMES", "DType", "bfloat16", "extension", "from_name", "from_numpy", "is_bfloat16", "to_numpy"]
+__all__ = [
+    "EXTENSION_NAMES",
+    "DType",
+    "bfloat16",
+    "extension",
+    "from_name",
+    "from_numpy",
+    "is_bfloat16",
+    "to_numpy",
+]
 
 
 class DType(enum.IntEnum):
@@ -72,7 +81,8 @@ def extension(name: str) -> np.dtype[Any]:
     """The numpy dtype of one of :data:`EXTENSION_NAMES`."""
     import ml_dtypes
 
-    return np.dtype(getattr(ml_dtypes, name))
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return found
 
 
 def bfloat16() -> np.dtype[Any]:

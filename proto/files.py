@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import secrets
 import stat
 from collections.abc import Callable, Mapping
 from typing import BinaryIO, TypeAlias
@@ -95,7 +94,7 @@ def write_files(writers: Mapping[StrPath, Callable[[BinaryIO], object]]) -> None
             target = os.path.realpath(path)
             folder = os.path.dirname(target)
             os.makedirs(folder, exist_ok=True)
-            temporary = os.path.join(folder, f".oarlock-{secrets.token_hex(8)}.tmp")
+            temporary = os.path.join(folder, f".oarlock-{os.urandom(8).hex()}.tmp")
             with open(temporary, "xb") as stream:
                 pending.append((temporary, target))
                 write(stream)

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-
 from oarlock.errors import FormatError, NotFoundError
 from oarlock.proto.files import listing, map_file, read_file, write_files
 

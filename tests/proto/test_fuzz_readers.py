@@ -12,7 +12,6 @@ from typing import Any
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
 from oarlock.errors import FormatError
 from oarlock.ir.program_io import read_program, write_program
 from oarlock.proto.pdiparams import read_params

@@ -10,7 +10,6 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-
 from oarlock.proto.generated import messages
 
 ROOT = Path(__file__).resolve().parent.parent.parent

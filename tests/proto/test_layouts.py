@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-
 from oarlock.errors import FormatError, InputError, NotFoundError
 from oarlock.ir.program_io import describe_parameters, read_program
 from oarlock.proto.files import read_file

@@ -11,7 +11,6 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 import pytest
-
 from oarlock.errors import FormatError, InputError, NotFoundError
 from oarlock.ir.program_io import read_program
 from oarlock.proto.pdiparams import (

@@ -7,7 +7,6 @@ import struct
 from pathlib import Path
 
 import pytest
-
 from oarlock.errors import FormatError, ProgramError
 from oarlock.ir import AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc, VarKind
 from oarlock.ir.dtypes import DType

@@ -14,7 +14,6 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-
 from oarlock.errors import FormatError, InputError, NotFoundError
 from oarlock.proto.pdiparams import write_tensor
 from oarlock.proto.pickles import (

@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from oarlock.ir.program_io import read_program, write_program
 from oarlock.proto.layouts import find_model
 from oarlock.proto.parameters import load_parameters
