@@ -35,6 +35,7 @@ __all__ = [
     "lstm_bias_grad",
     "lstm_gates",
     "lstm_unit",
+    "named_gru",
     "ordered",
     "peephole_weights",
 ]
@@ -195,7 +196,7 @@ def gru(
 ) -> tuple[Array, Array, Array, Any]:
     """Hidden of every row; gates stand in the order update, reset, candidate."""
     layout = batch_layout(offsets_of(x, "Input"), is_reverse)
-    cell = _named_gru(weight, gate_activation, activation, origin_mode)
+    cell = named_gru(weight, gate_activation, activation, origin_mode)
     gates: Array = array_of(x)[layout.rows]
     if bias is not None:
         gates += array_of(bias).reshape(-1)
@@ -203,7 +204,8 @@ def gru(
     return gates, resets, hidden, same_lod(layout.to_sequences(hidden), x)
 
 
-def _named_gru(weight: Any, gate_activation: str, candidate: str, origin_mode: bool) -> Gru:
+def named_gru(weight: Any, gate_activation: str, candidate: str, origin_mode: bool) -> Gru:
+    """The parameters of a GRU whose activations are named."""
     gate = named_activation(gate_activation, "gate_activation")
     return Gru.of(array_of(weight), gate, named_activation(candidate, "activation"), origin_mode)
 
@@ -230,7 +232,7 @@ def gru_grad(
 ) -> tuple[Any, Array | None, Array, Array | None]:
     """Backpropagation through time."""
     layout = batch_layout(offsets_of(hidden, "Hidden"), is_reverse)
-    cell = _named_gru(weight, gate_activation, activation, origin_mode)
+    cell = named_gru(weight, gate_activation, activation, origin_mode)
     first, rows = ordered(h0, layout.order), array_of(batch_hidden)
     d_gates, d_first = gru_back(
         array_of(batch_gate), rows, layout, first, cell, array_of(d_hidden)[layout.rows]
