@@ -79,7 +79,7 @@ def _check_nesting(program: ProgramDesc, source: str) -> None:
 
 def _check_var(var: VarDesc, block: BlockDesc, source: str) -> None:
     for dim in var.shape or ():
-        if not -1 <= dim < _MAX_DIM:
+        if abs(dim) >= _MAX_DIM:  # real files hold -1 and, in a few places, other negative sizes for "unknown"
             raise ProgramError(f"{source}: block {block.idx} variable '{var.name}' has the dimension {dim}")
 
 

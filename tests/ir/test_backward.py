@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 import oarlock.executor.kernels  # noqa: F401  (declares the operators)
+import pytest
 from oarlock.errors import ProgramError
 from oarlock.ir import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from oarlock.ir.backward import append_gradients, differentiable_inputs
@@ -54,7 +53,10 @@ def test_one_op_that_reads_a_variable_twice_gives_two_pieces() -> None:
 
 def test_the_sum_stands_before_the_first_reader() -> None:
     made = program(
-        op("sigmoid", "h", "x"), op("tanh", "a", "h"), op("exp", "b", "h"), op("elementwise_add", "c", "a", "b")
+        op("sigmoid", "h", "x"),
+        op("tanh", "a", "h"),
+        op("exp", "b", "h"),
+        op("elementwise_add", "c", "a", "b"),
     )
     append_gradients(made, ["c"])
     kinds = appended(made, 4)
