@@ -6,6 +6,7 @@ from .creation import create_lod_tensor, to_tensor
 from .dispatch import trace_op
 from .engine import backward, grad
 from .graph import GradNode, connect
+from .methods import install as _install  # noqa: F401  importing it gives tensors their methods
 from .mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .nn.layer import Layer
 from .storage import mutation_epoch

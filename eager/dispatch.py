@@ -123,16 +123,21 @@ class BoundOp:
                 outputs = (out,)
                 out._edge = (OpNode(plan, inputs, mask, plan.keep(inputs, outputs), outputs), 0)
                 out._stop = False
+        elif mask and self.view:
+            out._detached = True
         return out
 
     def _call_general(self, inputs: Sequence[Argument]) -> Any:
         flat = flatten(inputs) if self.plural else inputs
         values = self.compute(inputs)
         outputs = tuple(self._wrap_slot(value, flat) for value in values)
-        if state.enabled:
-            mask = needs_gradient(flat)
-            if mask:
-                self.record(mask, inputs, outputs)
+        mask = needs_gradient(flat)
+        if mask and state.enabled:
+            self.record(mask, inputs, outputs)
+        elif mask and self.view:
+            for each in flatten(outputs):
+                if each is not None:
+                    each._detached = True
         return outputs[0] if len(outputs) == 1 else outputs
 
     def compute(self, inputs: Sequence[Argument]) -> tuple[Any, ...]:

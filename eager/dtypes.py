@@ -122,7 +122,7 @@ def numpy_dtype(spec: Any) -> np.dtype[Any]:
         return to_numpy(spec)
     elif spec is not None:
         try:
-            made = np.dtype(spec)
+            made: np.dtype[Any] = np.dtype(spec)
             from_numpy(made)
             return made
         except (TypeError, KeyError):

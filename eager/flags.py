@@ -1,4 +1,7 @@
-"""Global flags: ``set_flags({"FLAGS_strict_inplace": False})``. Flags of other back ends are kept and change nothing."""
+"""Global flags: ``set_flags({"FLAGS_strict_inplace": False})``.
+
+Flags of other back ends are kept and change nothing.
+"""
 
 from __future__ import annotations
 

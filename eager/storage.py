@@ -134,7 +134,8 @@ class Window:
         place = np.full((), self.first - origin, np.int64)
         for n, step in zip(self.shape, self.strides, strict=True):
             place = place[..., None] + np.arange(n, dtype=np.int64) * step
-        return place // self.dtype.itemsize
+        items: Array = place // self.dtype.itemsize
+        return items
 
     def rebuilt(self, memory: Array, origin: int) -> Array:
         """An array of this layout over ``memory``, whose first byte stands for address ``origin``."""

@@ -1,0 +1,186 @@
+"""How a tensor takes over the result of an operator in place: checks, the write, the graph, the views.
+
+The order is that of the contract: leaf check, run, write, version, history. Everything that can fail happens before
+anything is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InputError
+from ..executor.values import Array
+from .graph import AccumulationNode, AutogradError, Edge, GradNode, StaleLeafNode, edge_of
+from .mode import state
+from .storage import Window
+from .tape import OpNode
+from .tensor import Tensor
+
+__all__ = ["adopt", "check_leaf", "write_region"]
+
+
+def check_leaf(x: Tensor, word: str = "Var") -> None:
+    """Refuse to change a leaf that needs a gradient while gradients are recorded.
+
+    Raises:
+        InputError: it is one.
+    """
+    if state.enabled and not x._stop and x.is_leaf:
+        raise InputError(
+            f"(InvalidArgument) Leaf {word} ({x.name}) that doesn't stop gradient can't use inplace strategy. "
+            "Change it under no_grad(), or change a clone()."
+        )
+
+
+def adopt(x: Tensor, result: Tensor, writer: str, counted: bool = True) -> Tensor:
+    """Make ``x`` hold ``result``: value, shape, dtype, and history where the result has one. Returns ``x``.
+
+    The version of ``x`` goes up by one before the node of the result looks at what it kept, so that an operator
+    which keeps its own output keeps it at the new version.
+    """
+    recorded = not result._stop and state.enabled
+    views = Views(x) if recorded else None
+    shared = result._storage is x._storage
+    if shared:
+        x._array = result._array
+    elif not _write(x, result._array):
+        views = None
+    x._storage.bump(writer, counted)
+    if recorded:
+        edge = result._edge
+        if edge is not None:
+            if not shared:
+                _keep_at_new_version(edge, x)
+            x._edge = edge
+        x._stop = False
+        if views is not None and not shared:
+            views.follow(writer)
+    return x
+
+
+def write_region(x: Tensor, index: tuple[Any, ...], value: Array, writer: str, edge: Edge | None) -> None:
+    """Write part of ``x``; ``edge`` is its history afterwards, or None where nothing is recorded."""
+    views = None if edge is None else Views(x)
+    if not (x._storage.owned and x._array.flags.writeable):
+        x._storage.take_ownership(x)
+    x._array[index] = value
+    x._storage.bump(writer)
+    if edge is not None:
+        x._edge, x._stop = edge, False
+    if views is not None:
+        views.follow(writer)
+
+
+def _write(x: Tensor, value: Array) -> bool:
+    """Put the value in the memory of ``x``; or, where nothing else looks at that, give ``x`` the value's memory.
+
+    Returns:
+        Whether other views see the value.
+    """
+    storage = x._storage
+    held = x._array
+    same = held.shape == value.shape and held.dtype == value.dtype
+    if same and (storage.aliases is not None or storage.persistable):
+        if not (storage.owned and held.flags.writeable):
+            storage.take_ownership(x)
+        x._array[...] = value
+        return True
+    x._array = value
+    if storage.aliases is None:
+        storage.owned = True
+    return False
+
+
+def _keep_at_new_version(edge: Edge, x: Tensor) -> None:
+    """Let the result's node keep ``x``, which will show later writes, where it kept the result."""
+    node, index = edge
+    if isinstance(node, OpNode) and node.saved is not None:
+        outputs: list[Any] = [None] * node.width
+        outputs[index] = x
+        node.plan.keep_outputs(node.saved, outputs)
+
+
+class Views:
+    """The other tensors over the memory of one that is about to change, as they are before the change."""
+
+    def __init__(self, x: Tensor) -> None:
+        self.tensor = x
+        found = x._storage.others(x) if x._storage.aliases is not None else []
+        touched = [each for each in found if np.may_share_memory(each._array, x._array)]
+        self.before = [(each, Window(each._array), edge_of(each)) for each in touched]
+        self.window = Window(x._array) if touched else None
+
+    def follow(self, writer: str) -> None:
+        """After a recorded change: tell the others what their new value means for their gradients.
+
+        A detached view stays a constant. What was detached from does not learn of changes made behind its back:
+        it raises when backward reaches it.
+        """
+        x = self.tensor
+        new = edge_of(x)
+        if new is None or self.window is None:
+            return
+        for each, window, edge in self.before:
+            if each._detached and not x._detached:
+                continue
+            if edge is not None and isinstance(edge[0], AccumulationNode):
+                each._edge = (StaleLeafNode(each, writer), 0)
+            elif x._detached and not each._detached:
+                each._edge, each._stop = (StaleNode(each, writer), 0), False
+            else:
+                each._edge, each._stop = (OverlapNode(each, window, edge, self.window, new), 0), False
+
+
+class StaleNode(GradNode):
+    """Stands for a computed tensor whose memory was changed, in a recorded way, through a detached view."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, tensor: Tensor, writer: str) -> None:
+        super().__init__((), (tensor._meta(),))
+        self.message = (
+            f"(PermissionDenied) Tensor '{tensor._name or ''}' was changed by {writer} through a detached view of it, so "
+            "its gradient is not known; change a clone() of the detached tensor instead."
+        )
+
+    def apply(self, grads: list[Array | None]) -> Sequence[Array | None]:
+        raise AutogradError(self.message)
+
+    def apply_graph(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        raise AutogradError(self.message)
+
+
+class OverlapNode(GradNode):
+    """History of a tensor part of whose memory was changed through another view.
+
+    Where the two overlap the gradient belongs to the other view's new value, elsewhere to this tensor's old one.
+    """
+
+    __slots__ = ("mine", "other")
+
+    def __init__(self, tensor: Tensor, mine: Window, old: Edge | None, other: Window, new: Edge) -> None:
+        super().__init__((), (tensor._meta(),))
+        self.edges = (old, new)
+        self.mine = mine
+        self.other = other
+
+    def apply(self, grads: list[Array | None]) -> Sequence[Array | None]:
+        grad = grads[0]
+        if grad is None:
+            return (None, None)
+        if self.mine.dtype != self.other.dtype:
+            raise AutogradError(
+                f"a view of dtype {self.other.dtype} was changed in place over memory read as {self.mine.dtype}; "
+                "its gradient is not known, change a clone() instead"
+            )
+        origin = min(self.mine.start, self.other.start)
+        size = (max(self.mine.stop, self.other.stop) - origin) // self.mine.dtype.itemsize
+        ours, theirs = self.mine.positions(origin), self.other.positions(origin)
+        spread = np.zeros(size, grad.dtype)
+        spread[ours] = grad
+        given = spread[theirs]
+        spread[theirs] = 0
+        return (spread[ours], given)
