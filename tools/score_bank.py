@@ -128,7 +128,8 @@ def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: li
     stripped = strip_feed_fetch(program)
     work = stripped.program.copy()
     targets = [name for name in stripped.fetches if name in case.douts]
-    seeds = [f"{name}@SEED" for name in targets]
+    read = {name for op in work.global_block.ops for name in op.input_names()}
+    seeds = [f"{name}@SEED" if name in read else f"{name}@GRAD" for name in targets]
     for name, seed in zip(targets, seeds, strict=True):
         var = work.global_block.vars[name]
         work.global_block.vars[seed] = type(var)(seed, var.kind, var.dtype, var.shape)
@@ -159,7 +160,7 @@ def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: li
 
 def run_case(reader: ModuleType, case: Any) -> Outcome:
     """Run one case in both directions."""
-    forward, gradient, notes = "pass", "none", []
+    forward, gradient, notes, program = "pass", "none", [], None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -169,11 +170,11 @@ def run_case(reader: ModuleType, case: Any) -> Outcome:
             faults = _run_forward(reader, case, program, feeds)
         except Exception as error:  # a score table reports every kind of failure and goes on
             faults = [f"{type(error).__name__}: {error}"]
-            program = None
+        lacking = program is not None and bool(missing_operators(program))
         if faults:
-            forward = "missing" if program is not None and missing_operators(program) else "fail"
+            forward = "missing" if lacking else "fail"
             notes += faults
-        if case.grads and program is not None:
+        if case.grads and program is not None and not lacking:
             try:
                 faults = _run_gradient(reader, case, program, feeds)
             except Exception as error:  # as above
