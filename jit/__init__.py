@@ -4,6 +4,7 @@ from .holder import ProgramHolder
 from .input_spec import InputSpec
 from .lazy import LazyInitialized
 from .load import load
+from .save import save
 from .translated_layer import TranslatedLayer
 
-__all__ = ["InputSpec", "LazyInitialized", "ProgramHolder", "TranslatedLayer", "load"]
+__all__ = ["InputSpec", "LazyInitialized", "ProgramHolder", "TranslatedLayer", "load", "save"]

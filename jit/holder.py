@@ -35,6 +35,7 @@ class ProgramHolder:
     files; :attr:`is_backward_built` tells without computing. Copies and pickles leave them behind.
 
     Attributes:
+        saved_program: as it was read; never altered.
         infer_program: feed, fetch and the saved scale-by-one ops stripped; a scale-by-one added per output.
         input_descs, output_descs: what goes in and comes out, in call order.
         persistable_names: the stored variables, in program order.
@@ -42,6 +43,7 @@ class ProgramHolder:
 
     def __init__(self, program: ProgramDesc, source: str = "program") -> None:
         self.source = source
+        self.saved_program = program
         stripped = strip_feed_fetch(program)
         self.infer_program = stripped.program
         _strip_callstacks(self.infer_program)
