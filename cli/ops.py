@@ -67,7 +67,7 @@ def _facts(operator: Operator) -> dict[str, Any]:
     has_gradient = operator.grad_maker is not None or operator.block_grad_maker is not None
     return {
         "type": operator.type,
-        "family": operator.kernel.__module__.rpartition(".")[2],
+        "family": operator.family,
         "inputs": [_slot(slot) for slot in operator.inputs],
         "outputs": [_slot(slot) for slot in operator.outputs],
         "attrs": {name: None if default is REQUIRED else default for name, default in operator.attrs.items()},

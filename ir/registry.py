@@ -154,6 +154,7 @@ class Operator:
         differentiable: False when Paddle registers no gradient, so that backward stops here silently.
         grad_maker: builds the grad ops, or None.
         block_grad_maker: the same for an op that runs a sub-block.
+        family: the module that declares it.
         preparer: ``preparer(constants, **attrs) -> run(*arrays) | None``, see :meth:`prepare`.
     """
 
@@ -178,6 +179,7 @@ class Operator:
     preparer: Callable[..., Callable[..., Any] | None] | None = None
     siblings: tuple[Operator, ...] = ()
     forward_of: Operator | None = None
+    family: str = ""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel(*args, **kwargs)
@@ -301,6 +303,7 @@ def define(
         inplace=(source, target) if inplace else None,
         since=since,
         differentiable=gradient is not None,
+        family=_declaring_module(),
     )
     versions = _TABLE.setdefault(type, [])
     versions[:] = sorted([v for v in versions if v.since != since] + [made], key=lambda v: v.since)
@@ -379,6 +382,15 @@ def registered() -> Iterator[Operator]:
     """Every operator of the families imported so far, newest meaning, by type."""
     for type in sorted(_TABLE):
         yield _TABLE[type][-1]
+
+
+def _declaring_module() -> str:
+    """The name of the module whose top-level code is running: the family file, helpers that define left out."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_name != "<module>":
+        frame = frame.f_back
+    name = "" if frame is None else str(frame.f_globals.get("__name__", ""))
+    return name.rpartition(".")[2]
 
 
 def _attributes(kernel: Kernel) -> tuple[dict[str, Any], frozenset[str]]:

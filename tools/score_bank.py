@@ -197,7 +197,7 @@ def _run_op(job: tuple[str, str]) -> list[Outcome]:
 
 def _family(op: str) -> str:
     found = find(op)
-    return found.kernel.__module__.rpartition(".")[2] if found is not None else "(missing)"
+    return found.family if found is not None else "(missing)"
 
 
 def print_table(outcomes: Sequence[Outcome], by: str) -> None:
