@@ -108,7 +108,8 @@ def lstmp_grad(
 
     def unproject(rows: slice) -> Array:
         d_state[rows] *= slope[rows]
-        return d_state[rows] @ narrow.T  # type: ignore[no-any-return]
+        d_hidden: Array = d_state[rows] @ narrow.T
+        return d_hidden
 
     made = lstm_back(
         run,

@@ -167,21 +167,31 @@ def sequence_softmax_grad(x: Any, out: Any, d_out: Any) -> Any:
     return same_lod(values * (grad - spread), x)
 
 
-def context_index(
-    offsets: Index, start: int, length: int, up: int, beyond: Callable[[Index], Index]
-) -> Index:
+def context_index(offsets: Index, start: int, length: int) -> Index:
     """``[rows, length]``: for every row the rows ``start, start + 1, ...`` from it, within its sequence.
 
-    Positions outside of the sequence are numbered behind all rows: ``beyond`` of ``p + up`` for ``p`` rows
-    before the start (negative) or behind the end (from 0).
+    What lies outside of the sequence is one row behind the last.
     """
+    place, span, first = _places(offsets, start, length)
+    return np.where((place >= 0) & (place < span), place + first, int(offsets[-1]))
+
+
+def _places(offsets: Index, start: int, length: int) -> tuple[Index, Index, Index]:
+    """Positions within the sequence ``[rows, length]``, and the sequence's length and first row ``[rows, 1]``."""
     lengths = lengths_of(offsets)
-    rows = int(offsets[-1])
-    span = np.repeat(lengths, lengths)[:, None]
-    place = (np.arange(rows) - np.repeat(offsets[:-1], lengths))[:, None] + np.arange(start, start + length)
-    index = place + np.repeat(offsets[:-1], lengths)[:, None]
-    outside = np.where(place < 0, place, place - span) + up
-    return np.where((place >= 0) & (place < span), index, rows + beyond(outside))
+    first = np.repeat(offsets[:-1], lengths)[:, None]
+    place = np.arange(int(offsets[-1]))[:, None] - first + np.arange(start, start + length)
+    return place, np.repeat(lengths, lengths)[:, None], first
+
+
+def _padded_context_index(offsets: Index, start: int, length: int) -> Index:
+    """As :func:`context_index`; outside stand padding rows, numbered behind all rows, those before the start first.
+
+    ``p`` rows before the start is padding row ``up - p`` of the ``up`` such rows, ``p`` behind the end is ``up + p``.
+    """
+    place, span, first = _places(offsets, start, length)
+    outside = np.where(place < 0, place, place - span) + max(0, -start)
+    return np.where((place >= 0) & (place < span), place + first, int(offsets[-1]) + outside)
 
 
 def _conv_columns(x: Any, padding: Any, start: int, length: int, trainable: bool) -> tuple[Array, Index]:
@@ -190,10 +200,10 @@ def _conv_columns(x: Any, padding: Any, start: int, length: int, trainable: bool
     offsets = offsets_of(x, "X")
     if trainable and padding is not None:
         table = np.concatenate([rows, array_of(padding)])
-        index = context_index(offsets, start, length, max(0, -start), lambda outside: outside)
+        index = _padded_context_index(offsets, start, length)
     else:
         table = np.concatenate([rows, np.zeros((1, rows.shape[1]), rows.dtype)])
-        index = context_index(offsets, start, length, 0, np.zeros_like)
+        index = context_index(offsets, start, length)
     return table[index].reshape(rows.shape[0], -1), index
 
 
@@ -306,7 +316,7 @@ def sequence_enumerate(x: Any, *, win_size: int, pad_value: int = 0) -> Any:
     if win_size < 2:
         raise ValueError(f"win_size is {win_size}, it must be 2 or more")
     ids = array_of(x).reshape(-1)
-    index = context_index(offsets_of(x, "X"), 0, win_size, 0, np.zeros_like)
+    index = context_index(offsets_of(x, "X"), 0, win_size)
     return same_lod(np.append(ids, np.asarray(pad_value, ids.dtype))[index], x)
 
 
