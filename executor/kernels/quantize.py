@@ -30,14 +30,19 @@ _TINY_SCALE = 1e-30
 _EPSILON = 1e-6
 
 
-def _steps(bit_length: int) -> int:
+def _steps(bit_length: int, qmax: int | None = None) -> int:
+    """The steps up to the scale. Where an op of Paddle 3.x states ``qmax``, that is their number."""
+    if qmax is not None:
+        return qmax
     if not 1 <= bit_length <= 16:
         raise ValueError(f"bit_length lies in 1..16, got {bit_length}")
     return int(2 ** (bit_length - 1) - 1)
 
 
 def _abs_max(x: Array) -> Array:
-    return np.abs(x).max(keepdims=True).reshape(1)
+    if not x.size:
+        raise ValueError(f"X of shape {list(x.shape)} has no element to take a scale from")
+    return np.asarray(np.abs(x).max()).reshape(1)
 
 
 def _channel_abs_max(x: Array, axis: int) -> Array:
@@ -75,7 +80,7 @@ def _quantized(x: Array, scale: Array, steps: int, round_type: int) -> Array:
         raise ValueError(f"round_type is 0 (half to even) or 1 (half away from zero), got {round_type}")
     made = np.minimum(np.maximum(x, -scale), scale)
     made *= x.dtype.type(steps) * inverse
-    whole = np.trunc(made)
+    whole: Array = np.trunc(made)
     whole += np.copysign(np.abs(made - whole) >= 0.5, made)
     return whole
 
@@ -96,10 +101,11 @@ def _moving(x: Array, accum: Array | None, state: Array | None, rate: float) -> 
 
 # straight through
 
-define(
-    "stright_throuth_estimator_grad", lambda d_out: d_out, inputs="Out@GRAD", outputs="X@GRAD", gradient=None
-)
-"""``X@GRAD = Out@GRAD``; the spelling is Paddle's."""
+
+@operator("stright_throuth_estimator_grad", inputs="Out@GRAD", outputs="X@GRAD", gradient=None)
+def straight_through_grad(d_out: Array) -> Array:
+    """``X@GRAD = Out@GRAD``; the spelling of the type is Paddle's."""
+    return d_out
 
 
 def _straight_through(made: Operator) -> Operator:
@@ -188,10 +194,21 @@ def _moving_average_kernel(back: bool) -> Any:
     return kernel
 
 
-_MOVING_SLOTS = {"inputs": "X InScale InAccum? InState?", "outputs": "Out OutScale OutState OutAccum"}
-define("fake_quantize_moving_average_abs_max", _moving_average_kernel(False), **_MOVING_SLOTS, gradient=None)
+_RUNNING_IN, _RUNNING_OUT = "X InScale InAccum? InState?", "Out OutScale OutState OutAccum"
+define(
+    "fake_quantize_moving_average_abs_max",
+    _moving_average_kernel(False),
+    inputs=_RUNNING_IN,
+    outputs=_RUNNING_OUT,
+    gradient=None,
+)
 _straight_through(
-    define("fake_quantize_dequantize_moving_average_abs_max", _moving_average_kernel(True), **_MOVING_SLOTS)
+    define(
+        "fake_quantize_dequantize_moving_average_abs_max",
+        _moving_average_kernel(True),
+        inputs=_RUNNING_IN,
+        outputs=_RUNNING_OUT,
+    )
 )
 
 
@@ -268,7 +285,7 @@ def _check_linear(scale: Array | None, axis: int) -> Array:
     "quantize_linear",
     inputs="X Scale ZeroPoint? InAccum? InState?",
     outputs="Y OutState OutAccum OutScale",
-    refuse={"qmin": -128, "qmax": 127},
+    ignores="qmin",
     gradient=None,
 )
 def quantize_linear(
@@ -284,6 +301,7 @@ def quantize_linear(
     is_test: bool = True,
     only_observer: bool = False,
     moving_rate: float = 0.9,
+    qmax: int | None = None,
 ) -> tuple[Array, Array | None, Array | None, Array]:
     """Whole steps in the dtype of X, symmetric: Paddle's kernels do not read ``ZeroPoint``.
 
@@ -297,15 +315,19 @@ def quantize_linear(
         used = _channel_abs_max(x, quant_axis)
     if only_observer:
         return x, state, accum, used
-    return _whole_steps(x, used, quant_axis, bit_length, round_type, False), state, accum, used
+    return (
+        _quantized(x, _along(used, x, quant_axis), _steps(bit_length, qmax), round_type),
+        state,
+        accum,
+        used,
+    )
 
 
 @operator(
     "dequantize_linear",
     inputs="X Scale ZeroPoint? InAccum? InState?",
     outputs="Y OutState OutAccum OutScale",
-    ignores="round_type is_test moving_rate",
-    refuse={"qmin": -128, "qmax": 127},
+    ignores="round_type is_test moving_rate qmin",
     gradient=None,
 )
 def dequantize_linear(
@@ -318,13 +340,14 @@ def dequantize_linear(
     quant_axis: int = 0,
     bit_length: int = 8,
     only_observer: bool = False,
+    qmax: int | None = None,
 ) -> tuple[Array, Array | None, Array | None, Array]:
     """``X * scale / steps`` in the dtype of the scale; X may be stored as int8 or as floats of whole numbers."""
     used = _check_linear(scale, quant_axis)
     wide = x.astype(used.dtype if x.dtype.kind in "iu" else x.dtype, copy=False)
     if only_observer:
         return wide, in_state, in_accum, used
-    whole = _dequantized(wide, _along(used, wide, quant_axis), _steps(bit_length))
+    whole = _dequantized(wide, _along(used, wide, quant_axis), _steps(bit_length, qmax))
     return whole, in_state, in_accum, used
 
 
