@@ -126,7 +126,9 @@ def _vector_norm(x: Tensor, order: float, axes: list[int], keepdim: bool) -> Ten
     """The p-norm of all elements over several axes."""
     sizes = elementwise.abs(x)
     if math.isinf(order):
-        return (reduce.max if order > 0 else reduce.min)(sizes, axes, keepdim)
+        extreme = reduce.max if order > 0 else reduce.min
+        found: Tensor = extreme(sizes, axes, keepdim)
+        return found
     if order == 0:
         return reduce.sum(cast_to(constant(x._array != 0), x._array.dtype), axes, keepdim=keepdim)
     total = reduce.sum(elementwise.pow(sizes, order), axes, keepdim=keepdim)

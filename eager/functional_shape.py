@@ -41,8 +41,12 @@ def assign(x: Any, output: Tensor | None = None) -> Tensor:
 
 
 def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
-    """``x`` with another shape over the same memory; -1 is worked out, 0 keeps the dimension at its place."""
-    return run_at("reshape2", 0, x, None, [], shape=int_list(shape))
+    """``x`` with another shape over the same memory; -1 is worked out, 0 keeps the dimension at its place.
+
+    With its own shape it is returned itself, as in Paddle.
+    """
+    wanted = int_list(shape)
+    return x if wanted == x.shape else run_at("reshape2", 0, x, None, [], shape=wanted)
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
@@ -340,7 +344,7 @@ def crop(x: Tensor, shape: Any = None, offsets: Any = None, name: str | None = N
     begin = [0] * x.ndim if offsets is None else int_list(offsets)
     size = x.shape if shape is None else int_list(shape)
     ends = [x.shape[i] if n == -1 else begin[i] + n for i, n in enumerate(size)]
-    return slice(x, list(range(x.ndim)), begin, ends)
+    return clone(slice(x, list(range(x.ndim)), begin, ends))
 
 
 def as_strided(x: Tensor, shape: Sequence[int], stride: Sequence[int], offset: int = 0) -> Tensor:

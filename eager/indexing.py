@@ -189,7 +189,7 @@ def set_item(x: Tensor, index: Any, value: Any) -> None:
         spread = np.broadcast_to(fitted, region.shape)
     except ValueError:
         raise InputError(
-            f"(InvalidArgument) a value of shape {given.shape} does not fit into the selected shape {list(region.shape)}"
+            f"(InvalidArgument) a value of shape {given.shape} does not fit into the selected {list(region.shape)}"
         ) from None
     converted = spread.astype(kind)
     edge = (_PutNode(x, where, given), 0) if needed else None

@@ -17,13 +17,14 @@ import numpy as np
 
 from ..errors import InputError
 from ..executor.random import generator
+from ..ir.registry import find
 from . import functional_linalg as linalg
 from . import functional_math as elementwise
 from . import functional_reduce as reduce
 from . import functional_search as search
 from . import functional_shape as shapes
 from .dispatch import trace_op
-from .inplace_core import adopt, check_leaf
+from .inplace_core import adopt, check_leaf, reshape_in_place, shadow
 from .mode import state
 from .nn.functional import activation
 from .operands import as_tensor, documented, kept_left, run
@@ -166,10 +167,12 @@ def trace_op_(type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any] | N
     places = INPLACE.get(type)
     if not places:
         raise InputError(f"operator {type} has no in-place form")
-    for slot in places:
-        if inputs.get(slot) is not None and _any_gradient(inputs):
-            check_leaf(inputs[slot])
-    outputs = trace_op(type, inputs, attrs)
+    if _has_gradient(type):
+        for slot in places:
+            if inputs.get(slot) is not None:
+                check_leaf(inputs[slot])
+    stand_ins = {slot: shadow(inputs[slot]) for slot in places if inputs.get(slot) is not None}
+    outputs = trace_op(type, {**inputs, **stand_ins}, attrs)
     for slot, out in places.items():
         target, result = inputs.get(slot), outputs.get(out)
         if target is not None and result is not None:
@@ -177,28 +180,46 @@ def trace_op_(type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any] | N
     return outputs
 
 
-def _any_gradient(inputs: Mapping[str, Any]) -> bool:
-    values = (each for value in inputs.values() for each in (value if isinstance(value, (list, tuple)) else [value]))
-    return state.enabled and any(isinstance(each, Tensor) and not each._stop for each in values)
+def _has_gradient(op: str) -> bool:
+    """Whether changing a leaf by this operator would lose a gradient. Functions of several operators say yes."""
+    declared = find(op) if op else None
+    return declared is None or declared.differentiable
 
 
-def _of(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+def _of(function: Callable[..., Any], name: str, op: str = "") -> Callable[..., Tensor]:
     """``function`` writing its result into its first argument."""
 
     @functools.wraps(function)
     def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        check_leaf(x)
-        return adopt(x, function(x, *args, **kwargs), name)
+        if not state.enabled:
+            return adopt(x, function(x, *args, **kwargs), inplace.__name__)
+        if not x._stop and x.is_leaf and _has_gradient(op):
+            check_leaf(x)
+        return adopt(x, function(shadow(x), *args, **kwargs), inplace.__name__, zero=True)
 
     return documented(inplace, name, f"In place: {_first_line(function)}")
 
 
-def _binary_of(function: Callable[..., Any], name: str, keep: bool) -> Callable[..., Tensor]:
+def _reshaping_of(function: Callable[..., Any], name: str) -> Callable[..., Tensor]:
+    """``function``, which only changes the shape, changing that of its first argument."""
+
+    @functools.wraps(function)
+    def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        check_leaf(x)
+        stand_in = shadow(x, keep_memory=True)
+        result = function(stand_in, *args, **kwargs)
+        return x if result is stand_in else reshape_in_place(x, result, inplace.__name__)
+
+    return documented(inplace, name, f"In place: {_first_line(function)}")
+
+
+def _binary_of(function: Callable[..., Any], name: str, op: str, keep: bool) -> Callable[..., Tensor]:
     """``function`` of two operands writing into the first, whose shape and, with ``keep``, dtype stay."""
 
     @functools.wraps(function)
     def inplace(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-        check_leaf(x)
+        if not x._stop and x.is_leaf and _has_gradient(op):
+            check_leaf(x)
         y = as_tensor(y, x)
         try:
             shape = np.broadcast_shapes(x._array.shape, y._array.shape)
@@ -209,7 +230,8 @@ def _binary_of(function: Callable[..., Any], name: str, keep: bool) -> Callable[
                 f"The shape of broadcast output {list(shape)} is different from that of inplace tensor {x.shape} in "
                 "the Inplace operation."
             )
-        return adopt(x, function(x, kept_left(x, y, inplace.__name__) if keep else y), inplace.__name__)
+        other = kept_left(x, y, inplace.__name__) if keep else y
+        return adopt(x, function(shadow(x) if state.enabled else x, other), inplace.__name__, zero=True)
 
     return documented(inplace, name, f"In place: {_first_line(function)}")
 
@@ -230,7 +252,7 @@ def where_(condition: Tensor, x: Any = None, y: Any = None, name: str | None = N
             f"The shape of broadcast output {list(shape)} is different from that of inplace tensor {x.shape} in the "
             "Inplace operation."
         )
-    chosen = search.where(condition, x, given)
+    chosen = search.where(condition, shadow(x), given)
     assert isinstance(chosen, Tensor)
     return adopt(x, chosen, "where_")
 
@@ -251,7 +273,7 @@ def zero_(x: Tensor) -> Tensor:
 def fill_diagonal_(x: Tensor, value: float, offset: int = 0, wrap: bool = False, name: str | None = None) -> Tensor:
     """In place: a number on a diagonal; with ``wrap`` again after each block of a tall matrix."""
     check_leaf(x)
-    filled = run("fill_diagonal", x, value=float(value), offset=int(offset), wrap=bool(wrap))
+    filled = run("fill_diagonal", shadow(x), value=float(value), offset=int(offset), wrap=bool(wrap))
     return adopt(x, filled, "fill_diagonal_")
 
 
@@ -269,10 +291,8 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, name: str | None = N
 
 
 def exponential_(x: Tensor, lam: float = 1.0, name: str | None = None) -> Tensor:
-    """In place: exponential of rate ``lam``. As in Paddle a leaf may be filled, and the graph does not change."""
-    drawn = generator().exponential(1.0 / lam, x._array.shape)
-    x._assign(np.asarray(drawn).astype(x._array.dtype), "exponential_")
-    return x
+    """In place: exponential of rate ``lam``. As in Paddle this is allowed on any leaf."""
+    return adopt(x, run("exponential", x, **{"lambda": float(lam)}), "exponential_", counted=False)
 
 
 def cauchy_(x: Tensor, loc: float = 0.0, scale: float = 1.0, name: str | None = None) -> Tensor:
@@ -392,6 +412,7 @@ _ANY: Final[dict[str, tuple[Any, str]]] = {
     "triu": (linalg, "tril_triu"),
     "unsqueeze": (shapes, "unsqueeze2"),
 }
+_RESHAPING = frozenset(["flatten", "reshape", "squeeze", "t", "transpose", "unsqueeze"])
 _ACTIVATIONS = {
     "elu": "elu",
     "hardtanh": "brelu",
@@ -417,13 +438,18 @@ _OWN: Final[dict[str, tuple[Callable[..., Tensor], str]]] = {
 def _made() -> Iterator[tuple[str, str, Callable[..., Tensor]]]:
     """Name, operator type, function."""
     for base in _UNARY:
-        yield f"{base}_", "" if base == "frac" else base, _of(getattr(elementwise, base), f"{base}_")
+        yield (
+            f"{base}_",
+            "" if base == "frac" else base,
+            _of(getattr(elementwise, base), f"{base}_", "" if base == "frac" else base),
+        )
     for base, op in _KEEPING.items():
-        yield f"{base}_", op, _binary_of(getattr(elementwise, base), f"{base}_", keep=True)
+        yield f"{base}_", op, _binary_of(getattr(elementwise, base), f"{base}_", op, keep=True)
     for base in _COMPARING:
-        yield f"{base}_", base, _binary_of(getattr(elementwise, base), f"{base}_", keep=False)
+        yield f"{base}_", base, _binary_of(getattr(elementwise, base), f"{base}_", base, keep=False)
     for base, (module, op) in _ANY.items():
-        yield f"{base}_", op, _of(getattr(module, base), f"{base}_")
+        make = _reshaping_of if base in _RESHAPING else _of
+        yield f"{base}_", op, make(getattr(module, base), f"{base}_")
     for base, op in _ACTIVATIONS.items():
         yield f"{base}_", op, _of(getattr(activation, base), f"{base}_")
     for name, (function, op) in _OWN.items():

@@ -17,9 +17,9 @@ from .graph import AccumulationNode, AutogradError, Edge, GradNode, StaleLeafNod
 from .mode import state
 from .storage import Window
 from .tape import OpNode
-from .tensor import Tensor
+from .tensor import Tensor, wrap
 
-__all__ = ["adopt", "check_leaf", "write_region"]
+__all__ = ["adopt", "check_leaf", "reshape_in_place", "shadow", "write_region"]
 
 
 def check_leaf(x: Tensor, word: str = "Var") -> None:
@@ -35,28 +35,43 @@ def check_leaf(x: Tensor, word: str = "Var") -> None:
         )
 
 
-def adopt(x: Tensor, result: Tensor, writer: str, counted: bool = True) -> Tensor:
+def shadow(x: Tensor, keep_memory: bool = False) -> Tensor:
+    """A stand-in for ``x`` that a differentiable operator may keep although ``x`` is about to be overwritten.
+
+    It has the value and history of ``x`` but a version of its own. Its memory is that of ``x`` where the result will
+    not be written there (or with ``keep_memory``, for operators that only change the shape), else a copy.
+    """
+    made = wrap(x._array)
+    if not keep_memory and _stays_in_memory(x):
+        made._array = x._array.copy()
+    if not x._stop:
+        made._edge, made._stop = edge_of(x), False
+    return made
+
+
+def adopt(x: Tensor, result: Tensor, writer: str, counted: bool = True, zero: bool = False) -> Tensor:
     """Make ``x`` hold ``result``: value, shape, dtype, and history where the result has one. Returns ``x``.
 
     The version of ``x`` goes up by one before the node of the result looks at what it kept, so that an operator
     which keeps its own output keeps it at the new version.
+
+    Args:
+        counted: False for the writes that Paddle does not count.
+        zero: the operator has no gradient; a computed ``x`` then gets a zero one. (Paddle lets the gradient of the
+            new value through to the old one.)
     """
-    recorded = not result._stop and state.enabled
+    recorded = state.enabled and (not result._stop or (zero and not x._stop and not x.is_leaf))
     views = Views(x) if recorded else None
-    shared = result._storage is x._storage
-    if shared:
-        x._array = result._array
-    elif not _write(x, result._array):
+    edge = result._edge if not result._stop else None
+    if recorded and edge is None:
+        edge = (ZeroNode(x, result), 0)
+    if x._array is not result._array and not _write(x, result._array):
         views = None
     x._storage.bump(writer, counted)
-    if recorded:
-        edge = result._edge
-        if edge is not None:
-            if not shared:
-                _keep_at_new_version(edge, x)
-            x._edge = edge
-        x._stop = False
-        if views is not None and not shared:
+    if recorded and edge is not None:
+        _keep_at_new_version(edge, x)
+        x._edge, x._stop = edge, False
+        if views is not None:
             views.follow(writer)
     return x
 
@@ -74,6 +89,11 @@ def write_region(x: Tensor, index: tuple[Any, ...], value: Array, writer: str, e
         views.follow(writer)
 
 
+def _stays_in_memory(x: Tensor) -> bool:
+    """Whether a new value goes where the old one is, since views look at that memory or a plan may hold it."""
+    return x._storage.aliases is not None or x._storage.persistable
+
+
 def _write(x: Tensor, value: Array) -> bool:
     """Put the value in the memory of ``x``; or, where nothing else looks at that, give ``x`` the value's memory.
 
@@ -82,8 +102,7 @@ def _write(x: Tensor, value: Array) -> bool:
     """
     storage = x._storage
     held = x._array
-    same = held.shape == value.shape and held.dtype == value.dtype
-    if same and (storage.aliases is not None or storage.persistable):
+    if held.shape == value.shape and held.dtype == value.dtype and _stays_in_memory(x):
         if not (storage.owned and held.flags.writeable):
             storage.take_ownership(x)
         x._array[...] = value
@@ -92,6 +111,15 @@ def _write(x: Tensor, value: Array) -> bool:
     if storage.aliases is None:
         storage.owned = True
     return False
+
+
+def reshape_in_place(x: Tensor, result: Tensor, writer: str) -> Tensor:
+    """Make ``x`` hold ``result``, which looks at the same memory in another shape. Returns ``x``."""
+    x._array = result._array
+    x._storage.bump(writer)
+    if not result._stop and state.enabled and result._edge is not None:
+        x._edge, x._stop = result._edge, False
+    return x
 
 
 def _keep_at_new_version(edge: Edge, x: Tensor) -> None:
@@ -134,6 +162,22 @@ class Views:
                 each._edge, each._stop = (OverlapNode(each, window, edge, self.window, new), 0), False
 
 
+class ZeroNode(GradNode):
+    """History of a tensor that an operator without gradient changed in place: the old value gets zeros."""
+
+    __slots__ = ("old",)
+
+    def __init__(self, x: Tensor, result: Tensor) -> None:
+        super().__init__((x,), (result._meta(),))
+        self.old = x._meta()
+
+    def apply(self, grads: list[Array | None]) -> Sequence[Array | None]:
+        return (np.zeros(self.old.shape, self.old.dtype),)
+
+    def apply_graph(self, grads: list[Tensor | None]) -> Sequence[Tensor | None]:
+        return (wrap(np.zeros(self.old.shape, self.old.dtype)),)
+
+
 class StaleNode(GradNode):
     """Stands for a computed tensor whose memory was changed, in a recorded way, through a detached view."""
 
@@ -142,8 +186,8 @@ class StaleNode(GradNode):
     def __init__(self, tensor: Tensor, writer: str) -> None:
         super().__init__((), (tensor._meta(),))
         self.message = (
-            f"(PermissionDenied) Tensor '{tensor._name or ''}' was changed by {writer} through a detached view of it, so "
-            "its gradient is not known; change a clone() of the detached tensor instead."
+            f"(PermissionDenied) Tensor '{tensor._name or ''}' was changed by {writer} through a detached view of it, "
+            "so its gradient is not known; change a clone() of the detached tensor instead."
         )
 
     def apply(self, grads: list[Array | None]) -> Sequence[Array | None]:

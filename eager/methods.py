@@ -76,7 +76,7 @@ def _transposed(self: Tensor) -> Tensor:
 
 def _cpu(self: Tensor) -> Tensor:
     """A copy that passes no gradient."""
-    made = self.detach().clone()
+    made = functional_shape.clone(self.detach())
     made._stop = self._stop
     return made
 

@@ -43,7 +43,7 @@ def _arithmetic(op: str, by_number: Callable[[Tensor, float], Tensor] | None, mi
     """An operator: scaling for plain numbers where there is a short way, else the binary operator."""
     apply: Any = None
 
-    def method(self: Tensor, other: Any) -> Tensor:
+    def method(self: Tensor, other: Any) -> Any:
         nonlocal apply
         if by_number is not None and _is_number(other):
             x = _float_for(self) if isinstance(other, float) else self
@@ -56,8 +56,7 @@ def _arithmetic(op: str, by_number: Callable[[Tensor, float], Tensor] | None, mi
             x, y = self, other
         else:
             x, y = _operands(self, other, mix)
-        made: Tensor = apply(y, x) if swap else apply(x, y)
-        return made
+        return apply(y, x) if swap else apply(x, y)
 
     return method
 

@@ -139,7 +139,8 @@ class Window:
 
     def rebuilt(self, memory: Array, origin: int) -> Array:
         """An array of this layout over ``memory``, whose first byte stands for address ``origin``."""
-        return np.ndarray(self.shape, self.dtype, memory.data, self.first - origin, self.strides)
+        made: Array = np.ndarray(self.shape, self.dtype, memory.data, self.first - origin, self.strides)
+        return made
 
 
 def window_of(array: Array) -> Window:
