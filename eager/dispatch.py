@@ -19,7 +19,7 @@ from ..ir import BlockDesc, OpDesc, ProgramDesc
 from ..ir.binding import bind_attrs
 from ..ir.registry import OpContext, Operator, find
 from .mode import state
-from .storage import same_memory
+from .storage import Storage, same_memory
 from .tape import GradPlan, OpNode, PlanKey
 from .tensor import Tensor, view_of, wrap
 
@@ -53,6 +53,8 @@ VIEW_OPS: Final = frozenset(
 )
 """Operators whose result stays a view of their input, with its version; others always give fresh memory."""
 
+_new = object.__new__
+
 Argument = Any
 """A Tensor, None for an absent one, a list of Tensors for a list slot, or a Meta."""
 
@@ -66,7 +68,7 @@ class BoundOp:
         desc: an op description with these attributes and no arguments.
     """
 
-    __slots__ = ("counts", "desc", "fast", "kernel", "lod", "operator", "plans", "plural", "simple", "view")
+    __slots__ = ("counts", "desc", "flat", "kernel", "operator", "plans", "simple", "single", "view")
 
     def __init__(
         self,
@@ -78,10 +80,9 @@ class BoundOp:
         self.operator = operator
         self.desc = OpDesc(operator.type, attrs=dict(attrs))
         self.counts = counts
-        self.plural = any(slot.many for slot in operator.inputs)
         self.view = operator.type in VIEW_OPS
-        self.lod = operator.lod
-        self.fast = len(operator.outputs) == 1 and not (operator.outputs[0].many or self.plural or self.lod)
+        self.flat = not (operator.lod or any(slot.many for slot in (*operator.inputs, *operator.outputs)))
+        self.single = len(operator.outputs) == 1
         self.kernel: Callable[..., Any] = _bound_kernel(operator, self.desc, counts, want)
         self.plans: dict[PlanKey, GradPlan | None] = {}
         self.simple: dict[int, GradPlan | None] = {}
@@ -92,53 +93,79 @@ class BoundOp:
 
     def __call__(self, *inputs: Argument) -> Any:
         """Run on tensors; the output tensor, or a tuple of them in slot order (None where not computed)."""
-        if not self.fast:
+        if not self.flat:
             return self._call_general(inputs)
-        arrays = []
+        arrays: list[Any] = []
         mask = 0
         bit = 1
-        whole = True
         for each in inputs:
             if isinstance(each, Tensor):
                 arrays.append(each._array)
                 if not each._stop:
                     mask |= bit
+            elif each is None:
+                arrays.append(None)
+                mask |= bit << 16
             else:
-                arrays.append(each)
-                whole = False
+                return self._call_general(inputs)
             bit += bit
         try:
             value = self.kernel(*arrays)
         except Exception as error:
             raise self.explain(error, inputs) from error
-        out = self._wrap(value, inputs)
-        if mask and state.enabled:
-            if whole and mask in self.simple:
-                plan = self.simple[mask]
-            else:
-                plan = self.plan(mask, inputs, (out,))
-                if whole:
-                    self.simple[mask] = plan
-            if plan is not None:
-                outputs = (out,)
-                out._edge = (OpNode(plan, inputs, mask, plan.keep(inputs, outputs), outputs), 0)
+        if self.single:
+            outputs: tuple[Any, ...] = (self._wrap(value, arrays, inputs),)
+        else:
+            outputs = tuple([None if each is None else self._wrap(each, arrays, inputs) for each in value])
+        if mask & 0xFFFF:
+            if state.enabled:
+                self._record_flat(mask, inputs, outputs)
+            elif self.view:
+                outputs[0]._detached = True
+        return outputs[0] if self.single else outputs
+
+    def _record_flat(self, mask: int, inputs: Sequence[Argument], outputs: tuple[Any, ...]) -> None:
+        """Give the outputs their history, where no slot holds a list. The high bits of ``mask`` mark absent inputs."""
+        if not self.single:
+            for index, each in enumerate(outputs):
+                if each is None:
+                    mask |= 1 << 32 + index
+        try:
+            plan = self.simple[mask]
+        except KeyError:
+            plan = self.simple[mask] = self.plan(mask & 0xFFFF, inputs, outputs)
+        if plan is not None:
+            node = OpNode(plan, inputs, mask, plan.keep(inputs, outputs), outputs)
+            for index in plan.differentiable:
+                out = outputs[index]
+                out._edge = (node, index)
                 out._stop = False
-        elif mask and self.view:
-            out._detached = True
-        return out
 
     def _call_general(self, inputs: Sequence[Argument]) -> Any:
-        flat = flatten(inputs) if self.plural else inputs
+        flat = flatten(inputs)
         values = self.compute(inputs)
-        outputs = tuple(self._wrap_slot(value, flat) for value in values)
+        arrays = [each._array if isinstance(each, Tensor) else None for each in flat]
+        outputs = tuple([self._wrap_slot(value, arrays, flat) for value in values])
         mask = needs_gradient(flat)
         if mask and state.enabled:
-            self.record(mask, inputs, outputs)
+            self._record(mask, inputs, outputs)
         elif mask and self.view:
             for each in flatten(outputs):
                 if each is not None:
                     each._detached = True
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _record(self, mask: int, inputs: Sequence[Argument], outputs: Sequence[Any]) -> None:
+        """Give the outputs their history. ``mask`` has a bit per flat input that needs a gradient."""
+        plan = self.plan(mask, inputs, outputs)
+        if plan is None:
+            return
+        flat_in, flat_out = flatten(inputs), flatten(outputs)
+        node = OpNode(plan, flat_in, mask, plan.keep(flat_in, flat_out), flat_out)
+        for index in plan.differentiable:
+            if flat_out[index] is not None:
+                flat_out[index]._edge = (node, index)
+                flat_out[index]._stop = False
 
     def compute(self, inputs: Sequence[Argument]) -> tuple[Any, ...]:
         """The kernel's values, one entry per output slot, without any tensor around them.
@@ -146,56 +173,50 @@ class BoundOp:
         Raises:
             KernelError: the kernel refused its inputs.
         """
-        arrays = [_value(each, self.lod) for each in inputs]
+        arrays = [_value(each, self.operator.lod) for each in inputs]
         try:
             values = self.kernel(*arrays)
         except Exception as error:
             raise self.explain(error, inputs) from error
         return (values,) if len(self.operator.outputs) == 1 else tuple(values)
 
-    def record(self, mask: int, inputs: Sequence[Argument], outputs: Sequence[Any]) -> None:
-        """Give the outputs their history. ``mask`` has a bit per flat input that needs a gradient."""
-        plan = self.plan(mask, inputs, outputs)
-        if plan is None:
-            return
-        flat_in = flatten(inputs) if self.plural else inputs
-        flat_out = flatten(outputs)
-        node = OpNode(plan, flat_in, mask, plan.keep(flat_in, flat_out), flat_out)
-        for index, each in enumerate(flat_out):
-            if each is not None and index in plan.differentiable:
-                each._edge = (node, index)
-                each._stop = False
-
     def plan(self, mask: int, inputs: Sequence[Argument], outputs: Sequence[Any]) -> GradPlan | None:
-        """How this op runs backward for these inputs; None when Paddle has no gradient for it."""
-        if not self.operator.differentiable:
+        """How this op runs backward for these inputs; None when Paddle has no gradient for it.
+
+        A grad op without a rule of its own has a plan that raises: passing it over would lose part of a second
+        derivative.
+        """
+        operator = self.operator
+        if not operator.differentiable and operator.grad_maker is None and operator.forward_of is None:
             return None
         key: PlanKey = (mask, _arity(inputs), _arity(outputs))
         if key not in self.plans:
-            self.plans[key] = GradPlan.build(self.operator, self.desc, key, bind)
+            self.plans[key] = GradPlan.build(operator, self.desc, key, bind)
         return self.plans[key]
 
-    def _wrap(self, value: Any, inputs: Sequence[Argument]) -> Tensor:
+    def _wrap(self, value: Any, arrays: Sequence[Any], inputs: Sequence[Argument]) -> Tensor:
         """A tensor around a kernel's value; a view where this op makes views, else memory of its own."""
         if type(value) is not np.ndarray:
             if isinstance(value, LoDTensor):
-                made = self._wrap(value.array, inputs)
+                made = self._wrap(value.array, arrays, inputs)
                 made._lod = value.lod
                 return made
             value = np.asarray(value)
-        for each in inputs:
-            if isinstance(each, Tensor):
-                held = each._array
-                if value is held or (value.base is not None and same_memory(value, held)):
-                    return view_of(each, value) if self.view and value.size else wrap(value.copy())
-        return wrap(value)
+        whole = value.base is None
+        for index, held in enumerate(arrays):
+            if value is held or not (whole or held is None or not same_memory(value, held)):
+                return view_of(inputs[index], value) if self.view and value.size else wrap(value.copy())
+        made = _new(Tensor)
+        made._array = value
+        made._storage = Storage()
+        return made
 
-    def _wrap_slot(self, value: Any, inputs: Sequence[Argument]) -> Any:
+    def _wrap_slot(self, value: Any, arrays: Sequence[Any], inputs: Sequence[Argument]) -> Any:
         if value is None:
             return None
         if type(value) in (list, tuple):
-            return [None if each is None else self._wrap(each, inputs) for each in value]
-        return self._wrap(value, inputs)
+            return [None if each is None else self._wrap(each, arrays, inputs) for each in value]
+        return self._wrap(value, arrays, inputs)
 
     def explain(self, error: Exception, inputs: Sequence[Argument]) -> Exception:
         """What a caller sees when a kernel refuses: the op and its inputs beside the kernel's own words."""
@@ -291,8 +312,12 @@ def bind(type: str, attrs: Mapping[str, Any] | None = None, counts: Mapping[str,
         UnsupportedOpError: oarlock has no such operator.
         ProgramError: a required attribute is missing or has a value that is not supported.
     """
+    key: Any = type
+    if attrs:
+        key = (type, *attrs, *[tuple(each) if each.__class__ is list else each for each in attrs.values()])
+    if counts:
+        key = (key, *counts.items())
     try:
-        key: Any = (type, tuple(attrs.items()) if attrs else (), tuple(counts.items()) if counts else ())
         found = _bound.get(key)
     except TypeError:
         key = (type, _frozen(attrs), _frozen(counts))

@@ -221,19 +221,25 @@ def _binary_of(function: Callable[..., Any], name: str, op: str, keep: bool) -> 
         if not x._stop and x.is_leaf and _has_gradient(op):
             check_leaf(x)
         y = as_tensor(y, x)
-        try:
-            shape = np.broadcast_shapes(x._array.shape, y._array.shape)
-        except ValueError as error:
-            raise InputError(f"(InvalidArgument) {inplace.__name__}: {error}") from None
-        if shape != x._array.shape:
-            raise InputError(
-                f"The shape of broadcast output {list(shape)} is different from that of inplace tensor {x.shape} in "
-                "the Inplace operation."
-            )
+        if x._array.shape != y._array.shape:
+            _check_shape(x, y)
         other = kept_left(x, y, inplace.__name__) if keep else y
         return adopt(x, function(shadow(x) if state.enabled else x, other), inplace.__name__, zero=True)
 
     return documented(inplace, name, f"In place: {_first_line(function)}")
+
+
+def _check_shape(x: Tensor, *others: Tensor) -> None:
+    """Refuse operands that would make the result larger than ``x``."""
+    try:
+        shape = np.broadcast_shapes(x._array.shape, *(each._array.shape for each in others))
+    except ValueError as error:
+        raise InputError(f"(InvalidArgument) {error}") from None
+    if shape != x._array.shape:
+        raise InputError(
+            f"The shape of broadcast output {list(shape)} is different from that of inplace tensor {x.shape} in the "
+            "Inplace operation."
+        )
 
 
 def _first_line(function: Callable[..., Any]) -> str:
@@ -246,12 +252,7 @@ def where_(condition: Tensor, x: Any = None, y: Any = None, name: str | None = N
         raise TypeError(f"where_() changes x, which must be a Tensor, got {type(x).__name__}")
     check_leaf(x)
     given = kept_left(x, as_tensor(y, x), "where_")
-    shape = np.broadcast_shapes(condition._array.shape, x._array.shape, given._array.shape)
-    if shape != x._array.shape:
-        raise InputError(
-            f"The shape of broadcast output {list(shape)} is different from that of inplace tensor {x.shape} in the "
-            "Inplace operation."
-        )
+    _check_shape(x, condition, given)
     chosen = search.where(condition, shadow(x), given)
     assert isinstance(chosen, Tensor)
     return adopt(x, chosen, "where_")

@@ -163,7 +163,7 @@ class OpNode(GradNode):
         self.saved: list[Any] | None = saved
         edges = []
         for each in inputs:
-            edges.append(None if not mask & 1 else each._edge or edge_of(each))
+            edges.append((each._edge or edge_of(each)) if mask & 1 else None)
             mask >>= 1
         self.edges = edges
         self.shapes: Any = None
