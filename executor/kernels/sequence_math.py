@@ -157,14 +157,14 @@ def sequence_softmax(x: Any) -> Any:
     return same_lod(out.reshape(rows.shape).astype(rows.dtype, copy=False), x)
 
 
-@sequence_softmax.gradient(takes="X Out Out@GRAD", gives="X@GRAD")
+@sequence_softmax.gradient(takes="X~ Out Out@GRAD", gives="X@GRAD")
 def sequence_softmax_grad(x: Any, out: Any, d_out: Any) -> Any:
     """``out * (d_out - sum(d_out * out))`` within every sequence."""
-    offsets = offsets_of(x, "X")
+    offsets = offsets_of(out, "Out")
     values, grad = array_of(out), array_of(d_out)
     mean = sum_rows((values * grad).reshape(-1), offsets)
     spread = np.repeat(mean, lengths_of(offsets)).reshape(values.shape)
-    return same_lod(values * (grad - spread), x)
+    return same_lod(values * (grad - spread), out)
 
 
 def context_index(offsets: Index, start: int, length: int) -> Index:
