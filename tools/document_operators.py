@@ -78,9 +78,7 @@ def document() -> str:
     lines.append("|---|---|---|---|---|")
     for each in operators:
         slots = f"{_slots(each.inputs)} -> {_slots(each.outputs)}"
-        lines.append(
-            f"| `{each.type}` | {slots} | {_attrs(each)} | {_gradient(each)} | {scores.get(each.type, '')} |"
-        )
+        lines.append(f"| `{each.type}` | {slots} | {_attrs(each)} | {_gradient(each)} | {scores.get(each.type, '')} |")
     return "\n".join(lines) + "\n"
 
 

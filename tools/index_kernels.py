@@ -28,7 +28,7 @@ def index_text() -> str:
         "",
         "from __future__ import annotations",
         "",
-        "__all__ = [\"FAMILY_OF\"]",
+        '__all__ = ["FAMILY_OF"]',
         "",
         "# fmt: off",
         "_TYPES = {",

@@ -102,9 +102,7 @@ def _random_check(got: Any, meta: Mapping[str, Any], name: str) -> str:
 def _run_forward(reader: ModuleType, case: Any, program: ProgramDesc, feeds: list[Any]) -> list[str]:
     stripped = strip_feed_fetch(program)
     lod = bool(case.lods)
-    request = PlanRequest(
-        tuple(stripped.feeds), tuple(stripped.fetches), lod=lod or _has_lod_ops(stripped.program)
-    )
+    request = PlanRequest(tuple(stripped.feeds), tuple(stripped.fetches), lod=lod or _has_lod_ops(stripped.program))
     got = compile_block(stripped.program, 0, request).run(feeds)
     faults = []
     for name, value in zip(stripped.fetches, got, strict=True):
@@ -119,9 +117,7 @@ def _run_forward(reader: ModuleType, case: Any, program: ProgramDesc, feeds: lis
 
 
 def _has_lod_ops(program: ProgramDesc) -> bool:
-    return any(
-        (found := find(op.type)) is not None and found.lod for block in program.blocks for op in block.ops
-    )
+    return any((found := find(op.type)) is not None and found.lod for block in program.blocks for op in block.ops)
 
 
 def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: list[Any]) -> list[str]:
@@ -141,9 +137,7 @@ def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: li
         keep=frozenset({"@training"}),
         lod=bool(case.lods) or _has_lod_ops(work),
     )
-    cotangents = [
-        c.view(bfloat16()) if case.dtype(n) == "bfloat16" else c for n in targets for c in [case.douts[n]]
-    ]
+    cotangents = [c.view(bfloat16()) if case.dtype(n) == "bfloat16" else c for n in targets for c in [case.douts[n]]]
     cotangents = [
         LoDTensor.from_lengths(c, case.lods[n]) if case.lods.get(n) else c
         for n, c in zip(targets, cotangents, strict=True)
@@ -249,9 +243,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         import_families()
         ops = [op for op in ops if _family(op) in args.family.split(",")]
     with ProcessPoolExecutor(args.jobs) as pool:
-        outcomes = [
-            o for part in pool.map(_run_op, [(args.shared, op) for op in ops], chunksize=4) for o in part
-        ]
+        outcomes = [o for part in pool.map(_run_op, [(args.shared, op) for op in ops], chunksize=4) for o in part]
     for outcome in outcomes:
         if (
             "fail" in (outcome.forward, outcome.gradient)

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import oarlock
+from zoo_training import check_finetunes, check_gradients
 
 RTOL, ATOL = 1e-4, 1e-5
 
@@ -35,6 +36,7 @@ class Outcome:
     model: str
     format: str
     inference: str
+    training: str = "none"
     note: str = ""
     seconds: float = 0.0
 
@@ -83,8 +85,7 @@ def compare(golden: Any, got: Any, sensitivity: float) -> str:
 
 def _run_case(model: Any, layer: Any, fmt: str, case: int, sensitivity: float) -> list[str]:
     arrays = [
-        _as_declared(value, spec)
-        for value, spec in zip(model.inputs(case).values(), model.spec["inputs"], strict=True)
+        _as_declared(value, spec) for value, spec in zip(model.inputs(case).values(), model.spec["inputs"], strict=True)
     ]
     outputs = layer(*arrays)
     flat = outputs if isinstance(outputs, list) else [outputs]
@@ -106,9 +107,10 @@ def _as_declared(value: np.ndarray[Any, Any], spec: dict[str, Any]) -> np.ndarra
     return value if value.dtype == dtype else value.astype(dtype)
 
 
-def run_model(shared: str, cache: str, name: str, fmt: str) -> Outcome:
-    """Load one model and run all its cases."""
-    model = next(iter(load_reader(Path(shared)).models(names=[name])))
+def run_model(shared: str, cache: str, name: str, fmt: str, train: bool = False) -> Outcome:
+    """Load one model and run all its cases; with ``train`` the training goldens too."""
+    reader = load_reader(Path(shared))
+    model = next(iter(reader.models(names=[name])))
     start = time.perf_counter()
     try:
         layer = load_model(model, fmt, Path(cache))
@@ -116,12 +118,36 @@ def run_model(shared: str, cache: str, name: str, fmt: str) -> Outcome:
         faults = [f for case in range(model.cases) for f in _run_case(model, layer, fmt, case, sensitivity)]
     except Exception as error:  # a score table reports every kind of failure and goes on
         faults = [f"{type(error).__name__}: {error}"]
-    note = "; ".join(faults)[:500]
-    return Outcome(name, fmt, "fail" if faults else "pass", note, time.perf_counter() - start)
+    training, wrong = "none", []
+    if train and (model.grads(fmt) is not None or model.finetunes(fmt)):
+        wrong = _training_faults(reader, model, fmt, Path(cache))
+        training = "fail" if wrong else "pass"
+    note = "; ".join([*faults, *wrong])[:500]
+    return Outcome(name, fmt, "fail" if faults else "pass", training, note, time.perf_counter() - start)
 
 
-def _job(job: tuple[str, str, str, str]) -> Outcome:
+def _training_faults(reader: ModuleType, model: Any, fmt: str, cache: Path) -> list[str]:
+    try:
+        faults = list(check_gradients(reader, model, load_model(model, fmt, cache), fmt))
+        return faults + list(check_finetunes(reader, model, lambda: load_model(model, fmt, cache), fmt))
+    except Exception as error:  # as above
+        return [f"training: {type(error).__name__}: {error}"]
+
+
+def _job(job: tuple[str, str, str, str, bool]) -> Outcome:
     return run_model(*job)
+
+
+def compare_with(outcomes: Sequence[Outcome], path: Path) -> list[str]:
+    """Models that the committed table counts as passed and that fail now."""
+    committed = json.loads(path.read_text())
+    dropped = []
+    for outcome in outcomes:
+        for direction in ("inference", "training"):
+            old = committed.get(outcome.key, {}).get(direction)
+            if old == "pass" and getattr(outcome, direction) == "fail":
+                dropped.append(f"{outcome.key} {direction}: {outcome.note}")
+    return dropped
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -132,6 +158,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--models", default="", help="comma-separated names")
     parser.add_argument("--format", default="pdmodel,pdmodel_by_3x", help="comma-separated formats")
     parser.add_argument("--max-mb", type=int, default=10000, help="leave out models with larger parameters")
+    parser.add_argument("--train", action="store_true", help="run the training goldens too")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", default="", help="write the outcomes there")
     parser.add_argument("--against", default="", help="a committed table; exit 1 on a drop")
@@ -143,23 +170,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         for fmt in args.format.split(","):
             files = model.spec["formats"].get(fmt, {}).get("files", {})
             if files and sum(f["size"] for f in files.values()) <= args.max_mb << 20:
-                jobs.append((args.shared, args.cache, model.name, fmt))
+                jobs.append((args.shared, args.cache, model.name, fmt, args.train))
     with ProcessPoolExecutor(args.jobs) as pool:
         outcomes = list(pool.map(_job, jobs))
-    for outcome in outcomes:
-        print(f"{outcome.key:44} {outcome.inference:6} {outcome.seconds:6.2f} s  {outcome.note}")
-    passed = sum(outcome.inference == "pass" for outcome in outcomes)
-    print(f"zoo inference: {passed} of {len(outcomes)} pass, {time.perf_counter() - start:.0f} s")
+    for o in outcomes:
+        print(f"{o.key:44} {o.inference:5} {o.training:5} {o.seconds:6.2f} s  {o.note}")
+    passed = sum(o.inference == "pass" for o in outcomes)
+    trained = [o for o in outcomes if o.training != "none"]
+    print(f"zoo inference: {passed} of {len(outcomes)} pass")
+    if trained:
+        print(f"zoo training: {sum(o.training == 'pass' for o in trained)} of {len(trained)} pass")
+    print(f"{time.perf_counter() - start:.0f} s")
     if args.json:
-        Path(args.json).write_text(
-            json.dumps({o.key: o.inference for o in outcomes}, indent=0, sort_keys=True) + "\n"
-        )
-    dropped = []
-    if args.against:
-        committed = json.loads(Path(args.against).read_text())
-        dropped = [o for o in outcomes if committed.get(o.key) == "pass" and o.inference != "pass"]
-    for outcome in dropped:
-        print(f"DROPPED {outcome.key}: {outcome.note}")
+        table = {o.key: {"inference": o.inference, "training": o.training} for o in outcomes}
+        Path(args.json).write_text(json.dumps(table, indent=0, sort_keys=True) + "\n")
+    dropped = compare_with(outcomes, Path(args.against)) if args.against else []
+    for line in dropped:
+        print(f"DROPPED {line}")
     return 1 if dropped else 0
 
 
