@@ -34,10 +34,10 @@ _INT8_ONLY: dict[str, Any] = {
 class ConvAttrs:
     """The attributes that all convolutions share."""
 
-    strides: Sequence[int] = (1,)
-    paddings: Sequence[int] = (0,)
+    strides: Sequence[int] = ()
+    paddings: Sequence[int] = ()
     padding_algorithm: str = "EXPLICIT"
-    dilations: Sequence[int] = (1,)
+    dilations: Sequence[int] = ()
     groups: int = 1
     data_format: str = "NCHW"
 

@@ -112,20 +112,16 @@ class Window:
 
 
 def per_axis(values: Sequence[int], count: int, attr: str) -> tuple[int, ...]:
-    """One positive integer per axis; a single value serves all axes."""
-    listed = tuple(int(v) for v in values)
-    if len(listed) == 1:
-        listed *= count
+    """One positive integer per axis; none at all means 1 everywhere."""
+    listed = tuple(int(v) for v in values) or (1,) * count
     if len(listed) != count or min(listed) <= 0:
         raise ValueError(f"{attr} must be {count} positive integers, got {list(values)}")
     return listed
 
 
 def explicit_pads(paddings: Sequence[int], count: int) -> Pads:
-    """(before, after) per axis from one value, one per axis, or two per axis."""
-    listed = [int(p) for p in paddings]
-    if len(listed) == 1:
-        listed *= count
+    """(before, after) per axis from one value per axis or two; none at all means no padding."""
+    listed = [int(p) for p in paddings] or [0] * count
     if len(listed) == count:
         return tuple((p, p) for p in listed)
     if len(listed) == 2 * count:
