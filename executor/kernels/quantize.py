@@ -74,8 +74,9 @@ def _quantized(x: Array, scale: Array, steps: int, round_type: int) -> Array:
     safe = np.where(scale <= _TINY_SCALE, scale + x.dtype.type(_EPSILON), scale)
     inverse = x.dtype.type(1) / safe
     if round_type == 0:
-        made = np.rint(x.dtype.type(steps) * inverse * x)
-        return np.clip(made, -steps - 1, steps, out=made)
+        made: Array = np.rint(x.dtype.type(steps) * inverse * x)
+        np.clip(made, -steps - 1, steps, out=made)
+        return made
     if round_type != 1:
         raise ValueError(f"round_type is 0 (half to even) or 1 (half away from zero), got {round_type}")
     made = np.minimum(np.maximum(x, -scale), scale)
