@@ -1,0 +1,238 @@
+"""Joining and cutting: concat, stack, split, unstack, unbind, and the partial forms of recommenders.
+
+Cuts are views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ...ir.registry import operator
+from ..values import Array, LoDTensor, Meta, array_of
+from .common import as_ints, normalize_axis
+
+__all__ = ["concat", "partial_concat", "partial_sum", "split", "stack", "unbind", "unstack"]
+
+Ints = Sequence[int]
+
+
+def _axis(axis_tensor: Any, axis: int) -> int:
+    return axis if axis_tensor is None else as_ints(array_of(axis_tensor))[0]
+
+
+def _checked(parts: Sequence[Array], axis: int) -> int:
+    """The axis to join along; refuses parts that differ in rank, dtype or another dimension."""
+    if not parts:
+        raise ValueError("X holds no tensor to join")
+    first = parts[0]
+    at = normalize_axis(axis, first.ndim)
+    _one_dtype(parts)
+    for number, part in enumerate(parts[1:], 1):
+        same = part.ndim == first.ndim and all(
+            a == b for i, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if i != at
+        )
+        if not same:
+            raise ValueError(
+                f"X[{number}] has shape {list(part.shape)}, X[0] has {list(first.shape)}: "
+                f"they may differ in dimension {at} only"
+            )
+    return at
+
+
+def _one_dtype(parts: Sequence[Array]) -> None:
+    for number, part in enumerate(parts):
+        if part.dtype != parts[0].dtype:
+            raise TypeError(f"X[{number}] is {part.dtype}, X[0] is {parts[0].dtype}: one dtype is needed")
+
+
+def _joined_lod(parts: Sequence[Any], at: int) -> list[list[int]]:
+    """The LoD of the joined rows: the sequences one after the other along axis 0, else the first part's."""
+    lods = [part.lod for part in parts if isinstance(part, LoDTensor) and part.lod]
+    if at or not lods:
+        return lods[0] if lods else []
+    if len(lods) != len(parts) or len({len(lod) for lod in lods}) != 1:
+        raise ValueError("X mixes tensors of different LoD depth, rows cannot be joined")
+    joined: list[list[int]] = [[0] for _ in lods[0]]
+    for lod in lods:
+        for level, offsets in zip(joined, lod, strict=True):
+            last = level[-1]
+            level.extend(last + each for each in offsets[1:])
+    return joined
+
+
+@operator("concat", inputs="X* AxisTensor?", outputs="Out", lod=True, ignores="sections num use_quantizer")
+def concat(x: Sequence[Any], axis_tensor: Any, *, axis: int = 0) -> Any:
+    """The tensors end to end along ``axis``; AxisTensor goes before the attribute. Sequences stay sequences."""
+    arrays = [array_of(part) for part in x]
+    at = _axis(axis_tensor, axis)
+    if arrays and arrays[0].ndim == 0:
+        arrays = [part.reshape(1) for part in arrays]
+    out = np.concatenate(arrays, _checked(arrays, at))
+    if any(type(part) is LoDTensor for part in x):
+        return LoDTensor(out, _joined_lod(x, normalize_axis(at, out.ndim)))
+    return out
+
+
+def _cut(x: Array, axis: int, sizes: Ints) -> list[Array]:
+    before: tuple[Any, ...] = (slice(None),) * axis
+    parts = []
+    start = 0
+    for size in sizes:
+        index = (*before, slice(start, start + size))
+        parts.append(x[index])
+        start += size
+    return parts
+
+
+@concat.gradient(takes="X~* AxisTensor? Out@GRAD", gives="X@GRAD*", lod=False)
+def concat_grad(x: Sequence[Array | Meta], axis_tensor: Any, d_out: Array, *, axis: int = 0) -> list[Array]:
+    """The gradient cut where the inputs were joined (views)."""
+    at = normalize_axis(_axis(axis_tensor, axis), d_out.ndim)
+    sizes = [part.shape[at] if part.ndim else 1 for part in x]
+    return [part.reshape(like.shape) for part, like in zip(_cut(d_out, at, sizes), x, strict=True)]
+
+
+concat_grad.gradient_op("concat", takes="X=X@GRAD@GRAD* AxisTensor?", gives="Out=Out@GRAD@GRAD")
+
+
+def _sections(size: int, num: int, sections: Ints) -> list[int]:
+    """The sizes of the pieces of a dimension: as stated with one -1 worked out, else ``num`` equal ones."""
+    if not len(sections):
+        if num <= 0 or size % num:
+            raise ValueError(f"a dimension of {size} does not split into num = {num} equal parts")
+        return [size // num] * num
+    sizes = list(sections)
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = size - sum(sizes) - 1
+    if min(sizes) < 0 or sum(sizes) != size:
+        raise ValueError(f"sections {list(sections)} do not add up to the dimension of {size}")
+    return sizes
+
+
+@operator("split", inputs="X AxisTensor? SectionsTensorList*", outputs="Out*")
+def split(
+    x: Array,
+    axis_tensor: Any,
+    sections_list: Sequence[Any],
+    *,
+    sections: Ints = (),
+    num: int = 0,
+    axis: int = 0,
+) -> list[Array]:
+    """Cut X along ``axis`` into parts of ``sections`` (tensors go first), else into ``num`` equal parts."""
+    at = normalize_axis(_axis(axis_tensor, axis), x.ndim)
+    if x.ndim == 0:
+        raise ValueError("X is 0-d, there is no dimension to split")
+    stated = as_ints(list(sections_list)) if sections_list else sections
+    return _cut(x, at, _sections(x.shape[at], num, stated))
+
+
+split.gradient_op("concat", takes="X=Out@GRAD* AxisTensor?", gives="Out=X@GRAD")
+
+
+@operator("stack", inputs="X*", outputs="Y")
+def stack(x: Sequence[Array], *, axis: int = 0) -> Array:
+    """The tensors, all of one shape, side by side along a new dimension."""
+    if any(part.shape != x[0].shape for part in x):
+        shapes = ", ".join(str(list(part.shape)) for part in x)
+        raise ValueError(f"X holds shapes {shapes}, stack needs one shape")
+    _one_dtype(x)
+    return np.stack(x, normalize_axis(axis, x[0].ndim + 1))
+
+
+def _slices(x: Array, axis: int) -> list[Array]:
+    at = normalize_axis(axis, x.ndim)
+    moved = np.moveaxis(x, at, 0)
+    return [moved[place, ...] for place in range(x.shape[at])]
+
+
+@stack.gradient(takes="X~* Y@GRAD", gives="X@GRAD*")
+def stack_grad(x: Sequence[Array | Meta], d_y: Array, *, axis: int = 0) -> list[Array]:
+    """The gradient's slices (views)."""
+    return _slices(d_y, axis)
+
+
+stack_grad.gradient_op("stack", takes="X=X@GRAD@GRAD*", gives="Y=Y@GRAD@GRAD")
+
+
+@operator("unstack", inputs="X", outputs="Y*")
+def unstack(x: Array, *, axis: int = 0, num: int = 0) -> list[Array]:
+    """The slices of X along ``axis``, that dimension dropped (views); ``num`` states their number."""
+    at = normalize_axis(axis, x.ndim)
+    if num > 0 and x.ndim and x.shape[at] != num:
+        raise ValueError(f"num is {num}, the dimension of X has {x.shape[at]}")
+    return _slices(x, at)
+
+
+@unstack.gradient(takes="Y@GRAD*", gives="X@GRAD")
+def unstack_grad(d_y: Sequence[Array], *, axis: int = 0) -> Array:
+    """The slices' gradients side by side."""
+    return np.stack(d_y, normalize_axis(axis, d_y[0].ndim + 1))
+
+
+@operator("unbind", inputs="X", outputs="Out*")
+def unbind(x: Array, *, axis: int = 0) -> list[Array]:
+    """The slices of X along ``axis``, that dimension dropped (views)."""
+    return _slices(x, axis)
+
+
+unbind.gradient_op("stack", takes="X=Out@GRAD*", gives="Y=X@GRAD")
+
+
+def _columns(width: int, start_index: int, length: int) -> slice:
+    start = start_index + width if start_index < 0 else start_index
+    end = width if length < 0 else start + length
+    if not 0 <= start < width or end > width:
+        raise ValueError(f"start_index {start_index} and length {length} leave the {width} columns of X")
+    return slice(start, end)
+
+
+def _column_parts(x: Sequence[Array], start_index: int, length: int) -> list[Array]:
+    if any(part.ndim != 2 or part.shape != x[0].shape for part in x):
+        shapes = ", ".join(str(list(part.shape)) for part in x)
+        raise ValueError(f"X holds shapes {shapes}, matrices of one shape are needed")
+    taken = _columns(x[0].shape[1], start_index, length)
+    return [part[:, taken] for part in x]
+
+
+def _padded(x: Sequence[Array], parts: Sequence[Array], start_index: int, length: int) -> list[Array]:
+    taken = _columns(x[0].shape[1], start_index, length)
+    grads = [np.zeros(each.shape, part.dtype) for each, part in zip(x, parts, strict=True)]
+    for grad, part in zip(grads, parts, strict=True):
+        grad[:, taken] = part
+    return grads
+
+
+@operator("partial_concat", inputs="X*", outputs="Out")
+def partial_concat(x: Sequence[Array], *, start_index: int = 0, length: int = -1) -> Array:
+    """The same columns of every matrix, side by side; ``length`` -1 takes all up to the end."""
+    return np.concatenate(_column_parts(x, start_index, length), 1)
+
+
+@partial_concat.gradient(takes="X* Out@GRAD", gives="X@GRAD*")
+def partial_concat_grad(
+    x: Sequence[Array], d_out: Array, *, start_index: int = 0, length: int = -1
+) -> list[Array]:
+    """Zero but for the columns taken."""
+    return _padded(x, np.split(d_out, len(x), 1), start_index, length)
+
+
+@operator("partial_sum", inputs="X*", outputs="Out")
+def partial_sum(x: Sequence[Array], *, start_index: int = 0, length: int = -1) -> Array:
+    """The sum over the matrices of the same columns of each."""
+    parts = _column_parts(x, start_index, length)
+    total: Array = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+@partial_sum.gradient(takes="X* Out@GRAD", gives="X@GRAD*")
+def partial_sum_grad(
+    x: Sequence[Array], d_out: Array, *, start_index: int = 0, length: int = -1
+) -> list[Array]:
+    """Zero but for the columns taken."""
+    return _padded(x, [d_out] * len(x), start_index, length)
