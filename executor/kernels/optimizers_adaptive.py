@@ -28,8 +28,7 @@ def _adam_step(
     moments: tuple[Array, Array, Array | None],
     rate: Any,
     powers: tuple[Any, Any],
-    beta1: Any,
-    beta2: Any,
+    betas: tuple[Any, Any],
     epsilon: Any,
     touched: Array | None = None,
 ) -> tuple[Array, Array, Array, Array | None]:
@@ -37,7 +36,7 @@ def _adam_step(
 
     Rows that a sparse gradient does not touch take ``epsilon`` without bias correction.
     """
-    one = wide.dtype.type(1)
+    one, (beta1, beta2) = wide.dtype.type(1), betas
     first = beta1 * moments[0] + (one - beta1) * slope
     second = beta2 * moments[1] + (one - beta2) * slope * slope
     correction = np.sqrt(one - powers[1])
@@ -84,13 +83,8 @@ def _adam(
     new_powers = old_powers if keep_powers else (_raised(beta1_pow, beta1), _raised(beta2_pow, beta2))
     sparse = isinstance(grad, SelectedRows)
     first_power, second_power = (_scalar(each, dtype) for each in (new_powers if sparse else old_powers))
-    rest = (
-        rate,
-        (first_power, second_power),
-        _number(beta1, dtype),
-        _number(beta2, dtype),
-        _number(epsilon, dtype),
-    )
+    betas = (_number(beta1, dtype), _number(beta2, dtype))
+    rest = (rate, (first_power, second_power), betas, _number(epsilon, dtype))
     if decay is not None:
         wide = wide * (dtype.type(1) - rate * dtype.type(rate_ratio) * dtype.type(decay))
     stepped, *made = _adam_moved(wide, grad, (moment1, moment2, moment2_max), lazy_mode, rest)
@@ -99,7 +93,11 @@ def _adam(
 
 
 def _adam_moved(
-    wide: Array, grad: Any, moments: tuple[Array, Array, Array | None], lazy: bool, rest: tuple[Any, ...]
+    wide: Array,
+    grad: Any,
+    moments: tuple[Array, Array, Array | None],
+    lazy: bool,
+    rest: tuple[Any, Any, Any, Any],
 ) -> tuple[Any, ...]:
     """The stepped parameter and moments, whole, for a dense or a sparse gradient."""
     if not isinstance(grad, SelectedRows):
@@ -109,7 +107,7 @@ def _adam_moved(
     if not lazy:
         touched = np.zeros(wide.shape[0], bool)
         touched[rows] = True
-        return _adam_step(wide, dense_grad(merged, wide.dtype), moments, *rest, touched=touched)
+        return _adam_step(wide, dense_grad(merged, wide.dtype), moments, *rest, touched)
     first, second, largest = (None if each is None else each[rows] for each in moments)
     few = (np.asarray(first), np.asarray(second), largest)
     moved = _adam_step(wide[rows], merged.values.astype(wide.dtype, copy=False), few, *rest)
