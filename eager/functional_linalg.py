@@ -14,6 +14,37 @@ from . import functional_shape as shapes
 from .operands import axis_list, binary, cast_to, constant, matched, run, unary
 from .tensor import Tensor
 
+__all__ = [
+    "addmm",
+    "bmm",
+    "cholesky",
+    "cross",
+    "det",
+    "diag",
+    "diag_embed",
+    "diagflat",
+    "diagonal",
+    "dist",
+    "dot",
+    "fill_diagonal_tensor",
+    "inner",
+    "inv",
+    "inverse",
+    "matmul",
+    "matrix_power",
+    "matrix_transpose",
+    "mm",
+    "multi_dot",
+    "mv",
+    "norm",
+    "outer",
+    "slogdet",
+    "solve",
+    "trace",
+    "tril",
+    "triu",
+]
+
 dot = binary("dot", "The sum of products along the last axis of vectors, or of each row of matrices.", same=False)
 bmm = binary("bmm", "The products of two batches of matrices, each of three dimensions.")
 inverse = unary("inverse", "The inverse of square matrices.")

@@ -12,6 +12,7 @@ from .operands import constant, int_list, run
 from .tensor import Tensor
 
 __all__ = [
+    "Generator",
     "bernoulli",
     "multinomial",
     "normal",

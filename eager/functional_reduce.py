@@ -14,6 +14,32 @@ from .dtypes import default_float, is_floating, numpy_dtype
 from .operands import axis_list, cast_to, constant, documented, run, run_at, run_many
 from .tensor import Tensor
 
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "bincount",
+    "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "diff",
+    "histogram",
+    "logcumsumexp",
+    "logsumexp",
+    "max",
+    "mean",
+    "median",
+    "min",
+    "nanmean",
+    "nansum",
+    "prod",
+    "quantile",
+    "std",
+    "sum",
+    "var",
+]
+
 Axis = Any
 """None for all axes, an int, a list of ints, or a tensor of them."""
 

@@ -11,6 +11,27 @@ from .dtypes import numpy_dtype
 from .operands import as_tensor, axis_list, constant, matched, run, run_at, run_many
 from .tensor import Tensor
 
+__all__ = [
+    "argmax",
+    "argmin",
+    "argsort",
+    "bucketize",
+    "index_sample",
+    "index_select",
+    "kthvalue",
+    "masked_fill",
+    "masked_select",
+    "mode",
+    "nonzero",
+    "one_hot",
+    "searchsorted",
+    "sort",
+    "topk",
+    "unique",
+    "unique_consecutive",
+    "where",
+]
+
 
 def _arg(op: str, x: Tensor, axis: int | None, keepdim: bool, dtype: Any) -> Tensor:
     return run(

@@ -8,6 +8,38 @@ from ...dtypes import numpy_dtype
 from ...operands import cast_to, run, run_at, unary
 from ...tensor import Tensor
 
+__all__ = [
+    "celu",
+    "elu",
+    "gelu",
+    "glu",
+    "gumbel_softmax",
+    "hardshrink",
+    "hardsigmoid",
+    "hardswish",
+    "hardtanh",
+    "leaky_relu",
+    "log_sigmoid",
+    "log_softmax",
+    "maxout",
+    "mish",
+    "prelu",
+    "relu",
+    "relu6",
+    "rrelu",
+    "selu",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "softplus",
+    "softshrink",
+    "softsign",
+    "swish",
+    "tanh",
+    "tanhshrink",
+    "thresholded_relu",
+]
+
 relu = unary("relu", "max(x, 0).")
 relu6 = unary("relu6", "x moved into [0, 6].", threshold=6.0)
 sigmoid = unary("sigmoid", "1 / (1 + exp(-x)).")
