@@ -39,7 +39,8 @@ def draw_mask(shape: Sequence[int], p: float, seed: int) -> Array:
     if p in (0.0, 1.0):
         return np.full(shape, 1 - int(p), np.uint8)
     drawn = generator(seed).random(tuple(shape), np.float32)
-    return np.greater_equal(drawn, np.float32(p)).view(np.uint8)
+    result: Array = np.greater_equal(drawn, np.float32(p)).view(np.uint8)
+    return result
 
 
 def apply_mask(x: Array, mask: Array, p: float, upscale: bool) -> Array:
@@ -47,7 +48,8 @@ def apply_mask(x: Array, mask: Array, p: float, upscale: bool) -> Array:
     if p == 1.0:
         return np.zeros_like(x)
     out = np.multiply(x, mask.astype(x.dtype))
-    return np.divide(out, x.dtype.type(1.0 - p), out=out) if upscale and p else out
+    result: Array = np.divide(out, x.dtype.type(1.0 - p), out=out) if upscale and p else out
+    return result
 
 
 def in_test(x: Array, p: float, upscale: bool) -> Array:

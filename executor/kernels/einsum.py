@@ -91,7 +91,7 @@ def _contract(operands: Sequence[Array], labels: Sequence[Sequence[int]], result
             operand.astype(accumulate_dtype(operand.dtype), copy=False),
             [numbers[each] for each in term],
         ]
-    out = np.einsum(*arguments, [numbers[each] for each in result], optimize=len(operands) > 1)  # type: ignore[arg-type]
+    out = np.einsum(*arguments, [numbers[each] for each in result], optimize=len(operands) > 1)  # type: ignore[call-overload]
     return np.asarray(out).astype(operands[0].dtype, copy=False)
 
 

@@ -18,7 +18,8 @@ __all__ = ["adjoint", "back_substituted", "cholesky", "determinant", "inverse", 
 def adjoint(x: Array) -> Array:
     """The conjugate transpose of each matrix, a view for real ones."""
     turned = x.swapaxes(-1, -2)
-    return turned.conj() if x.dtype.kind == "c" else turned
+    result: Array = turned.conj() if x.dtype.kind == "c" else turned
+    return result
 
 
 def square_matrices(name: str, x: Array) -> Array:

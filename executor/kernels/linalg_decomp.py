@@ -14,7 +14,10 @@ from .linalg import adjoint, back_substituted, checked, square_matrices
 
 __all__ = ["eig", "eigh", "lu", "lu_unpack", "qr", "svd"]
 
-_COMPLEX = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+_COMPLEX: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
 
 
 def _complex(x: Array) -> np.dtype[Any]:
@@ -25,11 +28,13 @@ def _complex(x: Array) -> np.dtype[Any]:
 def _differences(values: Array) -> Array:
     """``values[j] - values[i]`` as a matrix, ones on the diagonal."""
     table = values[..., None, :] - values[..., :, None]
-    return table + np.eye(values.shape[-1], dtype=values.dtype)
+    result: Array = table + np.eye(values.shape[-1], dtype=values.dtype)
+    return result
 
 
 def _off_diagonal(x: Array) -> Array:
-    return x * (1 - np.eye(x.shape[-1], dtype=x.real.dtype))
+    result: Array = x * (1 - np.eye(x.shape[-1], dtype=x.real.dtype))
+    return result
 
 
 def _scale_columns(x: Array, factors: Array) -> Array:
@@ -37,7 +42,8 @@ def _scale_columns(x: Array, factors: Array) -> Array:
 
 
 def _diagonal(values: Array) -> Array:
-    return values[..., None] * np.eye(values.shape[-1], dtype=values.dtype)
+    result: Array = values[..., None] * np.eye(values.shape[-1], dtype=values.dtype)
+    return result
 
 
 def _single_precision(name: str) -> Callable[..., Any] | None:

@@ -81,7 +81,8 @@ def _slice_norms(x: Array, p: float, axis: int) -> Array:
     """The p-norm of each slice of ``x`` at an index along ``axis``, ready to broadcast."""
     others = tuple(each for each in range(x.ndim) if each != axis)
     powers = np.power(np.abs(x), x.dtype.type(p)).sum(axis=others, keepdims=True)
-    return np.power(powers, x.dtype.type(1 / p if p else np.inf))
+    result: Array = np.power(powers, x.dtype.type(1 / p if p else np.inf))
+    return result
 
 
 @operator("renorm", inputs="X", outputs="Out", ignores="use_cudnn use_mkldnn")
@@ -89,7 +90,8 @@ def renorm(x: Array, *, p: float, axis: int, max_norm: float) -> Array:
     """Slices along ``axis`` whose p-norm is above ``max_norm`` scaled down to it."""
     norms = _slice_norms(x, p, normalize_axis(axis, x.ndim))
     scale = np.divide(x.dtype.type(max_norm), norms, out=np.ones_like(norms), where=norms > max_norm)
-    return x * scale
+    result: Array = x * scale
+    return result
 
 
 @renorm.gradient(takes="X Out@GRAD", gives="X@GRAD")

@@ -89,27 +89,31 @@ def bce_loss(x: Array, label: Array) -> Array:
     low = x.dtype.type(-100)
     with np.errstate(divide="ignore"):  # log(0) is cut
         positive, negative = np.maximum(np.log(x), low), np.maximum(np.log1p(-x), low)
-    return -(label * positive + (1 - label) * negative)
+    result: Array = -(label * positive + (1 - label) * negative)
+    return result
 
 
 @bce_loss.gradient(takes="X Label Out@GRAD", gives="X@GRAD")
 def bce_loss_grad(x: Array, label: Array, d_out: Array) -> Array:
     """``d_out * (x - label) / max(x * (1 - x), 1e-12)``."""
-    return d_out * (x - label) / np.maximum(x * (1 - x), x.dtype.type(1e-12))
+    result: Array = d_out * (x - label) / np.maximum(x * (1 - x), x.dtype.type(1e-12))
+    return result
 
 
 @operator("log_loss", inputs="Predicted Labels", outputs="Loss")
 def log_loss(predicted: Array, labels: Array, *, epsilon: float) -> Array:
     """``-label * log(p + epsilon) - (1 - label) * log(1 - p + epsilon)``."""
     e = predicted.dtype.type(epsilon)
-    return -labels * np.log(predicted + e) - (1 - labels) * np.log(1 - predicted + e)
+    result: Array = -labels * np.log(predicted + e) - (1 - labels) * np.log(1 - predicted + e)
+    return result
 
 
 @log_loss.gradient(takes="Predicted Labels Loss@GRAD", gives="Predicted@GRAD")
 def log_loss_grad(predicted: Array, labels: Array, d_loss: Array, *, epsilon: float) -> Array:
     """``d_loss * (-label / (p + epsilon) + (1 - label) / (1 - p + epsilon))``."""
     e = predicted.dtype.type(epsilon)
-    return d_loss * ((1 - labels) / (1 - predicted + e) - labels / (predicted + e))
+    result: Array = d_loss * ((1 - labels) / (1 - predicted + e) - labels / (predicted + e))
+    return result
 
 
 _TEACHER = -1.0
@@ -134,7 +138,10 @@ def teacher_student_sigmoid_loss(x: Array, label: Array) -> Array:
     """The logistic loss of the click, plus that of the teacher's score where the label carries one."""
     click, score, has_teacher = _student_targets(label)
     plus = softplus(x)
-    return (plus - x * click + np.where(has_teacher, plus - x * score, 0)).astype(x.dtype, copy=False)
+    result: Array = (plus - x * click + np.where(has_teacher, plus - x * score, 0)).astype(
+        x.dtype, copy=False
+    )
+    return result
 
 
 @teacher_student_sigmoid_loss.gradient(takes="X Label Y@GRAD", gives="X@GRAD")
@@ -166,7 +173,8 @@ def sigmoid_focal_loss(
     p = sigmoid(x)
     own = np.power(1 - p, x.dtype.type(gamma)) * -softplus(-x)
     other = np.power(p, x.dtype.type(gamma)) * -softplus(x)
-    return (-positive * own - negative * other).astype(x.dtype, copy=False)
+    result: Array = (-positive * own - negative * other).astype(x.dtype, copy=False)
+    return result
 
 
 def _focal_weights(x: Array, label: Array, foreground: Array, alpha: float) -> tuple[Array, Array]:
@@ -188,7 +196,8 @@ def sigmoid_focal_loss_grad(
     p, g = sigmoid(x), x.dtype.type(gamma)
     own = np.power(1 - p, g) * (1 - p + p * g * softplus(-x))
     other = np.power(p, g) * (-softplus(x) * (1 - p) * g - p)
-    return ((-positive * own - negative * other) * d_out).astype(x.dtype, copy=False)
+    result: Array = ((-positive * own - negative * other) * d_out).astype(x.dtype, copy=False)
+    return result
 
 
 # Hinge and Huber
@@ -197,14 +206,16 @@ def sigmoid_focal_loss_grad(
 @operator("hinge_loss", inputs="Logits Labels", outputs="Loss")
 def hinge_loss(logits: Array, labels: Array) -> Array:
     """``max(0, 1 - (2 * label - 1) * logit)`` for labels 0 and 1."""
-    return np.maximum(1 - logits * (2 * labels - 1), 0).astype(logits.dtype, copy=False)
+    result: Array = np.maximum(1 - logits * (2 * labels - 1), 0).astype(logits.dtype, copy=False)
+    return result
 
 
 @hinge_loss.gradient(takes="Logits Labels Loss@GRAD", gives="Logits@GRAD")
 def hinge_loss_grad(logits: Array, labels: Array, d_loss: Array) -> Array:
     """``-(2 * label - 1) * d_loss`` where the loss is positive."""
     sign = 2 * labels - 1
-    return (d_loss * -sign * (logits * sign < 1)).astype(logits.dtype, copy=False)
+    result: Array = (d_loss * -sign * (logits * sign < 1)).astype(logits.dtype, copy=False)
+    return result
 
 
 @operator("modified_huber_loss", inputs="X Y", outputs="IntermediateVal Out")
@@ -219,7 +230,8 @@ def modified_huber_loss(x: Array, y: Array) -> tuple[Array, Array]:
 def modified_huber_loss_grad(y: Array, v: Array, d_out: Array) -> Array:
     """The slope in ``v`` times ``2 * y - 1``."""
     slope = np.where(v < -1, -4, np.where(v < 1, -2 * (1 - v), 0))
-    return (slope * (2 * y - 1) * d_out).astype(v.dtype, copy=False)
+    result: Array = (slope * (2 * y - 1) * d_out).astype(v.dtype, copy=False)
+    return result
 
 
 @operator("huber_loss", inputs="X Y", outputs="Out Residual")

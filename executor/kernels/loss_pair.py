@@ -16,7 +16,8 @@ __all__ = ["bpr_loss", "center_loss", "cos_sim", "rank_loss", "squared_l2_distan
 def rank_loss(label: Array, left: Array, right: Array) -> Array:
     """``log(1 + exp(left - right)) - label * (left - right)``, as many numbers in each input."""
     gap = left - right.reshape(left.shape)
-    return softplus(gap) - label.reshape(left.shape) * gap
+    result: Array = softplus(gap) - label.reshape(left.shape) * gap
+    return result
 
 
 @rank_loss.gradient(takes="Label Left Right Out@GRAD", gives="Left@GRAD Right@GRAD")
@@ -56,7 +57,8 @@ def bpr_loss(x: Array, label: Array) -> Array:
     """The mean over the other classes ``j`` of ``log(1 + exp(x[j] - x[label]))``; the last dimension becomes 1."""
     gaps, _, others = _gaps(x, label)
     total = np.where(others, softplus(gaps), 0).sum(axis=1) / x.dtype.type(x.shape[-1] - 1)
-    return total.astype(x.dtype, copy=False).reshape(*x.shape[:-1], 1)
+    result: Array = total.astype(x.dtype, copy=False).reshape(*x.shape[:-1], 1)
+    return result
 
 
 @bpr_loss.gradient(takes="X Label Y@GRAD", gives="X@GRAD")
@@ -65,7 +67,8 @@ def bpr_loss_grad(x: Array, label: Array, d_y: Array) -> Array:
     gaps, labels, others = _gaps(x, label)
     share = np.where(others, sigmoid(gaps), 0) * (d_y.reshape(-1, 1) / x.dtype.type(x.shape[-1] - 1))
     share[np.arange(len(labels)), labels] = -share.sum(axis=1)
-    return share.astype(x.dtype, copy=False).reshape(x.shape)
+    result: Array = share.astype(x.dtype, copy=False).reshape(x.shape)
+    return result
 
 
 def _flat(x: Array) -> Array:

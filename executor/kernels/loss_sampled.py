@@ -33,12 +33,14 @@ def _scattered(rows: Array, values: Array, like: Array, sparse: bool) -> Array |
 
 def _log_uniform(classes: Array, reach: int) -> Array:
     """The probability that the log-uniform sampler over ``[0, reach)`` draws each class."""
-    return np.log((classes + 2.0) / (classes + 1.0)) / np.log(reach + 1.0)
+    result: Array = np.log((classes + 2.0) / (classes + 1.0)) / np.log(reach + 1.0)
+    return result
 
 
 def _draw_log_uniform(random: np.random.Generator, reach: int, count: int) -> Array:
     drawn = np.exp(random.random(count) * np.log(reach + 1.0)).astype(np.int64) - 1
-    return np.clip(drawn, 0, max(reach - 1, 0))
+    result: Array = np.clip(drawn, 0, max(reach - 1, 0))
+    return result
 
 
 def _noise(sampler: int, total: int, probabilities: Array | None, classes: Array) -> Array:

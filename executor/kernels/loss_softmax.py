@@ -116,7 +116,8 @@ def softmax_with_cross_entropy_grad(
     p, d = probabilities.astype(wide, copy=False), d_loss.astype(wide, copy=False)
     if soft_label:
         grad = (p - label if use_softmax else -(label / p)) * d
-        return grad.astype(probabilities.dtype, copy=False)
+        result: Array = grad.astype(probabilities.dtype, copy=False)
+        return result
     rows, shape = _class_last(p, axis)
     labels, counts = _checked_labels(label, shape[-1], ignore_index)
     amount = np.where(counts, np.moveaxis(d, axis, -1).reshape(-1), 0)
@@ -138,7 +139,8 @@ def _loss_shape(x: Array, label: Array) -> tuple[int, ...]:
 def cross_entropy(x: Array, label: Array, *, soft_label: bool = False, ignore_index: int = -100) -> Array:
     """``-log(x[label])`` of probabilities along the last dimension."""
     if soft_label:
-        return -(label * _log(x)).sum(axis=-1, keepdims=True, dtype=x.dtype)
+        result: Array = -(label * _log(x)).sum(axis=-1, keepdims=True, dtype=x.dtype)
+        return result
     rows, shape = _class_last(x, -1)
     labels, counts = _checked_labels(label, shape[-1], ignore_index)
     return (
@@ -249,7 +251,8 @@ def margin_cross_entropy_grad(
     _one_hot_sub(grad, labels, amount)
     slope = _with_margin(logits[every, labels].astype(wide, copy=False), margin1, margin2, margin3)[1]
     grad[every, labels] *= slope
-    return grad.astype(logits.dtype, copy=False)
+    result: Array = grad.astype(logits.dtype, copy=False)
+    return result
 
 
 def _nll_weights(

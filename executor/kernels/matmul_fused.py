@@ -73,7 +73,9 @@ def _relu(x: Array) -> Array:
 
 
 def _fc_activation(name: str) -> Callable[[Array], Array] | None:
-    return _relu if name == "relu" else activation(name)
+    if name not in ("", "relu"):
+        raise ValueError(f"attribute activation_type is '{name}', expected '' or 'relu'")
+    return _relu if name else None
 
 
 _FC_REFUSE = {"Scale_in": 1.0, "Scale_weights": [1.0], "Scale_out": 1.0}
@@ -233,14 +235,16 @@ def bilinear_tensor_product(x: Array, y: Array, weight: Array, bias: Array | Non
     out = np.matmul(_by_rows(widened(x), widened(weight)), widened(y)[:, :, None])[..., 0]
     if bias is not None:
         out += bias.reshape(-1)
-    return out.astype(x.dtype, copy=False)
+    result: Array = out.astype(x.dtype, copy=False)
+    return result
 
 
 def _by_rows(x: Array, weight: Array) -> Array:
     """``x[b] @ Weight[k]`` for all b and k as one product; shape ``[B, K, N]``."""
     count, rows, columns = weight.shape
     flat = x @ weight.transpose(1, 0, 2).reshape(rows, count * columns)
-    return flat.reshape(len(x), count, columns)
+    result: Array = flat.reshape(len(x), count, columns)
+    return result
 
 
 @bilinear_tensor_product.gradient(takes="X Y Weight Out@GRAD", gives="X@GRAD Y@GRAD Weight@GRAD Bias@GRAD")
@@ -255,4 +259,4 @@ def bilinear_tensor_product_grad(
     weighted = d[:, :, None] * a[:, None, :]
     d_weight = (weighted.reshape(len(a), -1).T @ b).reshape(weight.shape)
     d_bias = d.sum(axis=0, keepdims=True)
-    return tuple(each.astype(x.dtype, copy=False) for each in (d_x, d_y, d_weight, d_bias))  # type: ignore[return-value]
+    return tuple(each.astype(x.dtype, copy=False) for each in (d_x, d_y, d_weight, d_bias))

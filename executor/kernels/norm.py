@@ -27,7 +27,8 @@ def rows_dot(a: Array, b: Array | None) -> Array:
     whole = len(a) // run * run
     head = a[:whole].reshape(whole // run, run, a.shape[1])
     if b is None:
-        return head.sum(axis=1).sum(axis=0) + a[whole:].sum(axis=0)
+        result: Array = head.sum(axis=1).sum(axis=0) + a[whole:].sum(axis=0)
+        return result
     other = b[:whole].reshape(head.shape)
     total = np.einsum("kmc,kmc->kc", head, other).sum(axis=0)
     return np.asarray(total + np.einsum("mc,mc->c", a[whole:], b[whole:]))
@@ -36,8 +37,10 @@ def rows_dot(a: Array, b: Array | None) -> Array:
 def _planes_dot(a: Array, b: Array | None) -> Array:
     """Sums per channel of ``a`` or of ``a * b``, ``[N, C, L] -> [C]``."""
     if b is None:
-        return a.sum(axis=2).sum(axis=0)
-    return np.einsum("ncl,ncl->nc", a, b).sum(axis=0)
+        result: Array = a.sum(axis=2).sum(axis=0)
+        return result
+    result = np.einsum("ncl,ncl->nc", a, b).sum(axis=0)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,8 @@ def _moments(channels: _Channels, x: Array) -> tuple[Array, Array]:
 
 
 def inverse_deviation(variance: Array, epsilon: float) -> Array:
-    return 1 / np.sqrt(variance + variance.dtype.type(epsilon))
+    result: Array = 1 / np.sqrt(variance + variance.dtype.type(epsilon))
+    return result
 
 
 _SLOTS = "X Scale? Bias? Mean Variance MomentumTensor?"
@@ -188,7 +192,10 @@ def batch_norm(
 
 def _moved(running: Array, batch: Array, momentum: float) -> Array:
     kind = running.dtype.type
-    return running * kind(momentum) + batch.astype(running.dtype, copy=False) * kind(1 - kind(momentum))
+    result: Array = running * kind(momentum) + batch.astype(running.dtype, copy=False) * kind(
+        1 - kind(momentum)
+    )
+    return result
 
 
 Gradients = tuple[Array, Array, Array]

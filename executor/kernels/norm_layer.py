@@ -163,7 +163,8 @@ class _Groups:
     def per_channel(self, table: Array, like: Array) -> Array:
         """The sum over samples of a ``[N * groups, depth]`` table, as the gradient of ``like``."""
         total = table.reshape(self.batch, self.channels).sum(axis=0)
-        return total.astype(like.dtype, copy=False).reshape(like.shape)
+        result: Array = total.astype(like.dtype, copy=False).reshape(like.shape)
+        return result
 
 
 def _normalize_groups(

@@ -20,7 +20,8 @@ def _quantized(out: Array, scale: float, round_type: int, max_bound: float, min_
     """``out`` as int8 steps of ``1 / (max_bound * scale)``; round type 0: half to even, 1: half away from 0."""
     steps = out.astype(np.float32) * np.float32(max_bound * scale)
     rounded = np.rint(steps) if round_type == 0 else np.trunc(steps + np.copysign(np.float32(0.5), steps))
-    return np.clip(rounded, min_bound, max_bound).astype(np.int8)
+    result: Array = np.clip(rounded, min_bound, max_bound).astype(np.int8)
+    return result
 
 
 def _sum_of(x: Array, bias: Array | None, residual: Array | None, alpha: float = 1.0) -> Array:
@@ -206,7 +207,7 @@ def _slots(x: Array, slot_dim: int) -> Array:
     "data_norm",
     inputs="scale_w? bias? X BatchSize BatchSum BatchSquareSum",
     outputs="Y Means Scales",
-    ignores="data_layout sync_stats summary_decay_rate",
+    ignores="data_layout sync_stats summary_decay_rate epsilon",
 )
 def data_norm(
     scale_w: Array | None,
@@ -304,7 +305,8 @@ def spectral_norm(
     """
     matrix = _as_matrix(weight, dim)
     left, right = _largest_direction(matrix, u.reshape(-1), v.reshape(-1), power_iters, eps)
-    return weight / (left @ matrix @ right)
+    result: Array = weight / (left @ matrix @ right)
+    return result
 
 
 @spectral_norm.gradient(takes="Weight U V Out@GRAD", gives="Weight@GRAD")

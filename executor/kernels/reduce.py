@@ -55,7 +55,8 @@ def _no_empty(name: str, x: Array, axes: Axes) -> None:
 
 def _sum(x: Array, axes: Axes) -> Array:
     wide = accumulate_dtype(x.dtype)
-    return np.add.reduce(x, axis=axes, dtype=wide).astype(x.dtype, copy=False)
+    result: Array = np.add.reduce(x, axis=axes, dtype=wide).astype(x.dtype, copy=False)
+    return result
 
 
 def _mean(x: Array, axes: Axes) -> Array:
@@ -64,7 +65,8 @@ def _mean(x: Array, axes: Axes) -> Array:
     if x.dtype.kind == "b":
         return _any(x, axes)
     if x.dtype.kind in "iu":  # integers divide as in C, towards zero
-        return (np.sign(total) * (np.abs(total) // max(count, 1))).astype(x.dtype)
+        result: Array = (np.sign(total) * (np.abs(total) // max(count, 1))).astype(x.dtype)
+        return result
     if not count:
         return np.full(total.shape, np.nan, x.dtype)
     return np.asarray(np.divide(total, total.dtype.type(count))).astype(x.dtype, copy=False)
@@ -72,25 +74,30 @@ def _mean(x: Array, axes: Axes) -> Array:
 
 def _max(x: Array, axes: Axes) -> Array:
     _no_empty("maximum", x, axes)
-    return np.maximum.reduce(x, axis=axes)
+    result: Array = np.maximum.reduce(x, axis=axes)
+    return result
 
 
 def _min(x: Array, axes: Axes) -> Array:
     _no_empty("minimum", x, axes)
-    return np.minimum.reduce(x, axis=axes)
+    result: Array = np.minimum.reduce(x, axis=axes)
+    return result
 
 
 def _prod(x: Array, axes: Axes) -> Array:
     wide = accumulate_dtype(x.dtype)
-    return np.multiply.reduce(x, axis=axes, dtype=wide).astype(x.dtype, copy=False)
+    result: Array = np.multiply.reduce(x, axis=axes, dtype=wide).astype(x.dtype, copy=False)
+    return result
 
 
 def _all(x: Array, axes: Axes) -> Array:
-    return np.logical_and.reduce(x, axis=axes)
+    result: Array = np.logical_and.reduce(x, axis=axes)
+    return result
 
 
 def _any(x: Array, axes: Axes) -> Array:
-    return np.logical_or.reduce(x, axis=axes)
+    result: Array = np.logical_or.reduce(x, axis=axes)
+    return result
 
 
 def _widened(x: Array, out_dtype: int, promote: bool) -> Array:
@@ -166,7 +173,8 @@ def _mean_grad(x: Meta, d_out: Array, axes: Axes) -> Array:
 def _extreme_grad(x: Array, out: Array, d_out: Array, axes: Axes) -> Array:
     """Every element that equals the extreme gets the whole gradient."""
     chosen = x == expanded(out, x.shape, axes)
-    return np.multiply(chosen, expanded(d_out, x.shape, axes), dtype=x.dtype)
+    result: Array = np.multiply(chosen, expanded(d_out, x.shape, axes), dtype=x.dtype)
+    return result
 
 
 def _shared_grad(x: Array, out: Array, d_out: Array, axes: Axes) -> Array:
@@ -174,7 +182,8 @@ def _shared_grad(x: Array, out: Array, d_out: Array, axes: Axes) -> Array:
     chosen = x == expanded(out, x.shape, axes)
     count = chosen.sum(axis=axes, keepdims=True)
     share = expanded(d_out, x.shape, axes) / count.astype(x.dtype)
-    return np.multiply(chosen, share, dtype=x.dtype)
+    result: Array = np.multiply(chosen, share, dtype=x.dtype)
+    return result
 
 
 def _prod_grad(x: Array, out: Array, d_out: Array, axes: Axes) -> Array:

@@ -45,7 +45,8 @@ def logsumexp_grad(
     """``d_out * exp(x - out)``."""
     axes = reduced_axes(x.ndim, axis, reduce_all)
     share = np.exp(_wide(x) - _wide(expanded(out, x.shape, axes)))
-    return (share * expanded(d_out, x.shape, axes)).astype(x.dtype, copy=False)
+    result: Array = (share * expanded(d_out, x.shape, axes)).astype(x.dtype, copy=False)
+    return result
 
 
 @operator("frobenius_norm", inputs="X", outputs="Out", ignores="in_dtype out_dtype")
@@ -70,7 +71,8 @@ def frobenius_norm_grad(
     """``d_out * x / (out + 1e-12)``."""
     axes = reduced_axes(x.ndim, dim, reduce_all)
     ratio = expanded(d_out, x.shape, axes) / (expanded(out, x.shape, axes) + x.dtype.type(1e-12))
-    return (x * ratio).astype(x.dtype, copy=False)
+    result: Array = (x * ratio).astype(x.dtype, copy=False)
+    return result
 
 
 def _norm_axes(x: Array, axis: int, asvector: bool) -> tuple[int, ...]:
@@ -138,7 +140,8 @@ def p_norm_grad(
         with np.errstate(divide="ignore", invalid="ignore"):  # zeros under a negative power
             steep = np.power(size, kind(porder - 1)) * np.sign(data)
             grad = steep * (d / (np.power(length, kind(porder - 1)) + kind(epsilon)))
-    return grad.astype(x.dtype, copy=False)
+    result: Array = grad.astype(x.dtype, copy=False)
+    return result
 
 
 @operator("norm", inputs="X", outputs="Out Norm", ignores="is_test")
@@ -155,7 +158,8 @@ def norm_grad(x: Array, length: Array, d_out: Array, *, axis: int) -> Array:
     """``(d_out - x * sum(d_out * x) / Norm^2) / Norm``."""
     data, size, d = _wide(x), _wide(length), _wide(d_out)
     along = (data * d).sum(axis=normalize_axis(axis, x.ndim), keepdims=True) / np.square(size)
-    return ((d - data * along) / size).astype(x.dtype, copy=False)
+    result: Array = ((d - data * along) / size).astype(x.dtype, copy=False)
+    return result
 
 
 @operator("l1_norm", inputs="X", outputs="Out")
@@ -181,14 +185,16 @@ def squared_l2_norm(x: Array) -> Array:
 @squared_l2_norm.gradient(takes="X Out@GRAD", gives="X@GRAD")
 def squared_l2_norm_grad(x: Array, d_out: Array) -> Array:
     """``2 * d_out * x``."""
-    return x * (d_out.reshape(()) * x.dtype.type(2))
+    result: Array = x * (d_out.reshape(()) * x.dtype.type(2))
+    return result
 
 
 def _rows_along(x: Array, axes: tuple[int, ...]) -> Array:
     """``x`` with the axes at the end as one, the others in front as rows."""
     rest = [axis for axis in range(x.ndim) if axis not in axes]
     columns = math.prod(x.shape[axis] for axis in axes)
-    return x.transpose(*rest, *axes).reshape(-1, columns)
+    result: Array = x.transpose(*rest, *axes).reshape(-1, columns)
+    return result
 
 
 @operator("nanmedian", inputs="X", outputs="Out MedianIndex")

@@ -87,7 +87,8 @@ def log_softmax_grad(out: Array, d_out: Array, *, axis: int = -1) -> Array:
         return np.zeros_like(out)
     wide = accumulate_dtype(out.dtype)
     total = d_out.sum(axis=axis, keepdims=True, dtype=wide)
-    return (d_out - np.exp(out, dtype=wide) * total).astype(out.dtype, copy=False)
+    result: Array = (d_out - np.exp(out, dtype=wide) * total).astype(out.dtype, copy=False)
+    return result
 
 
 @operator("gumbel_softmax", inputs="X", outputs="Out")
