@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .config import Config
-from .predictor import Predictor, PredictorPool, PredictorTensor, create_predictor
+from .predictor import Predictor, PredictorError, PredictorPool, PredictorTensor, create_predictor
 from .types import DataType, PlaceType, PrecisionType, get_num_bytes_of_data_type
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "PlaceType",
     "PrecisionType",
     "Predictor",
+    "PredictorError",
     "PredictorPool",
     "PredictorTensor",
     "Tensor",

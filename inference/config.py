@@ -15,59 +15,52 @@ __all__ = ["Config", "PassBuilder"]
 
 _log = logging.getLogger("oarlock.inference")
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # Switches of back ends, memory and logging that oarlock does not have: accepted, without effect on results.
-_WITHOUT_EFFECT = frozenset(
-    [
-        "disable_glog_info",
-        "disable_gpu",
-        "enable_memory_optim",
-        "switch_ir_debug",
-        "switch_use_feed_fetch_ops",
-        "switch_specify_input_names",
-        "enable_mkldnn",
-        "disable_mkldnn",
-        "set_mkldnn_cache_capacity",
-        "enable_mkldnn_bfloat16",
-        "enable_mkldnn_int8",
-        "set_mkldnn_op",
-        "disable_mkldnn_fc_passes",
-        "enable_profile",
-        "set_optim_cache_dir",
-        "enable_new_executor",
-        "enable_new_ir",
-        "collect_shape_range_info",
-        "exp_disable_tensorrt_ops",
-        "exp_enable_use_cutlass",
-        "exp_disable_mixed_precision_ops",
-        "exp_sparse_conv_using_buffer",
-        "enable_low_precision_io",
-        "set_exec_stream",
-        "set_optimization_level",
-        "enable_save_optim_model",
-        "use_optimized_model",
-        "set_bfloat16_op",
-        "enable_tuned_tensorrt_dynamic_shape",
-        "set_trt_dynamic_shape_info",
-        "enable_tensorrt_dla",
-        "enable_tensorrt_oss",
-        "partially_release_memory",
-    ]
+_WITHOUT_EFFECT = _names(
+    """
+    collect_shape_range_info disable_glog_info disable_gpu disable_mkldnn disable_mkldnn_fc_passes disable_onednn
+    disable_onednn_fc_passes disable_onnxruntime enable_custom_passes enable_low_precision_io enable_memory_optim
+    enable_mkldnn enable_mkldnn_bfloat16 enable_mkldnn_int8 enable_new_executor enable_new_ir enable_onednn
+    enable_onednn_bfloat16 enable_onednn_int8 enable_ort_optimization enable_profile enable_save_optim_model
+    enable_tensorrt_dla enable_tensorrt_explicit_quantization enable_tensorrt_inspector enable_tensorrt_memory_optim
+    enable_tensorrt_varseqlen enable_tuned_tensorrt_dynamic_shape load_ipu_config mark_trt_engine_outputs
+    partially_release_memory set_bfloat16_op set_exec_stream set_ipu_config set_ipu_custom_info
+    set_mkldnn_cache_capacity set_mkldnn_op set_onednn_cache_capacity set_onednn_op set_optim_cache_dir
+    set_optimization_level set_tensorrt_optimization_level set_trt_dynamic_shape_info set_xpu_config
+    set_xpu_device_id switch_ir_debug switch_specify_input_names switch_use_feed_fetch_ops use_optimized_model
+    """
 )
-_OTHER_BACKENDS = frozenset(
-    [
-        "enable_use_gpu",
-        "enable_tensorrt_engine",
-        "enable_xpu",
-        "enable_custom_device",
-        "enable_onnxruntime",
-        "enable_lite_engine",
-        "enable_ipu",
-        "enable_opencl",
-        "enable_cinn",
-        "enable_gpu_multi_stream",
-        "set_xpu_config",
-    ]
+_OTHER_BACKENDS = _names(
+    """
+    enable_cinn enable_custom_device enable_dlnne enable_gpu_multi_stream enable_ipu enable_lite_engine
+    enable_onnxruntime enable_opencl enable_openvino_engine enable_quantizer enable_tensorrt_engine enable_use_gpu
+    enable_xpu
+    """
 )
+# What a Config answers when it is asked for settings of back ends that are not there.
+_ANSWERS: dict[str, Any] = {
+    **dict.fromkeys(
+        _names(
+            """
+        lite_engine_enabled mkldnn_enabled mkldnn_int8_enabled new_ir_enabled onednn_enabled onednn_int8_enabled
+        onnxruntime_enabled openvino_engine_enabled shape_range_info_collected specify_input_name
+        tensorrt_dla_enabled tensorrt_dynamic_shape_enabled tensorrt_engine_enabled
+        tensorrt_explicit_quantization_enabled tensorrt_inspector_enabled tensorrt_varseqlen_enabled
+        trt_allow_build_at_runtime tuned_tensorrt_dynamic_shape use_feed_fetch_ops_enabled use_gpu use_opencl use_xpu
+        """
+        ),
+        False,
+    ),
+    "glog_info_disabled": True,
+    "fraction_of_gpu_memory_for_pool": 0.0,
+    **dict.fromkeys(["gpu_device_id", "memory_pool_init_size_mb", "xpu_device_id", "tensorrt_optimization_level"], 0),
+    "shape_range_info_path": "",
+}
 
 
 class PassBuilder:
@@ -93,7 +86,8 @@ class Config:
     """Where the model lies and how to run it.
 
     ``Config()``, ``Config(model_dir)``, ``Config(prog_file, params_file)`` or ``Config(other_config)``.
-    Switches for GPUs and other back ends are accepted and change nothing: the CPU runs the model.
+    Switches for GPUs and other back ends are accepted and change nothing: the CPU runs the model, and questions
+    about them (``use_gpu()``, ``mkldnn_enabled()``) are answered with no.
 
     Raises:
         InputError: a path is no string.
@@ -179,22 +173,6 @@ class Config:
         """The number last set; 1 at first."""
         return self._threads
 
-    def use_gpu(self) -> bool:
-        """False."""
-        return False
-
-    def mkldnn_enabled(self) -> bool:
-        """False."""
-        return False
-
-    def tensorrt_engine_enabled(self) -> bool:
-        """False."""
-        return False
-
-    def gpu_device_id(self) -> int:
-        """0."""
-        return 0
-
     def skipped_passes(self) -> frozenset[str]:
         """The passes that the predictor leaves out."""
         return frozenset(self._deleted) if self._ir_optim else frozenset(PIPELINE)
@@ -215,10 +193,12 @@ class Config:
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows.items()) + "\n"
 
     def __getattr__(self, name: str) -> Any:
-        if name in _WITHOUT_EFFECT:
+        if name in _WITHOUT_EFFECT or name.startswith("exp_"):
             return _accept
         if name in _OTHER_BACKENDS:
             return _warn
+        if name in _ANSWERS:
+            return lambda: _ANSWERS[name]
         raise AttributeError(f"Config has no setting '{name}'")
 
 

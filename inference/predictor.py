@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..eager.tensor import wrap
-from ..errors import InputError, NotFoundError, OarlockError
+from ..errors import InputError, KernelError, NotFoundError, OarlockError
 from ..executor.runner import FixedParams, InferenceRunner
 from ..executor.values import Array, LoDTensor, array_of
 from ..ir.desc import VarDesc
-from ..ir.dtypes import from_numpy, to_numpy
+from ..ir.dtypes import to_numpy
 from ..ir.feeding import strip_feed_fetch
 from ..ir.saved_model import SavedModel, read_model, read_model_buffers
+from ..proto.files import listing
 from .config import Config
 from .types import DataType
 
-__all__ = ["Predictor", "PredictorPool", "PredictorTensor", "create_predictor"]
+__all__ = ["Predictor", "PredictorError", "PredictorPool", "PredictorTensor", "create_predictor"]
 
 OutputHook = Callable[[str, "PredictorTensor"], None]
 
 
-class UnknownVariableError(OarlockError, RuntimeError):
-    """A handle was asked for that the predictor does not have."""
+class PredictorError(OarlockError, RuntimeError):
+    """A handle was asked for that the predictor does not have, or a value that is not there yet."""
 
 
 class PredictorTensor:
@@ -74,10 +76,10 @@ class PredictorTensor:
         """A fresh copy of the value.
 
         Raises:
-            InputError: there is no value yet.
+            PredictorError: there is no value yet.
         """
         if self._value is None:
-            raise InputError(f"'{self.name}' has no value yet: call run() first")
+            raise PredictorError(f"(PreconditionNotMet) '{self.name}' holds no memory: call run() first")
         return np.array(self._value)
 
     def shape(self) -> list[int]:
@@ -87,7 +89,7 @@ class PredictorTensor:
     def type(self) -> DataType:
         """The element type."""
         dtype = self._dtype if self._value is None else self._value.dtype
-        return DataType(int(from_numpy(dtype)))
+        return DataType.of(dtype)
 
     def lod(self) -> list[list[int]]:
         """The levels of offsets of a ragged batch; empty when there are none."""
@@ -116,26 +118,26 @@ class PredictorTensor:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What clones have in common: the model prepared to run, and what it declares."""
+
+    runner: InferenceRunner
+    inputs: tuple[VarDesc, ...]
+    outputs: tuple[VarDesc, ...]
+
+
 class Predictor:
     """Runs one model. Not for several threads at once: give each thread its own :meth:`clone`.
 
     Made by :func:`create_predictor`.
     """
 
-    def __init__(self, config: Config, model: SavedModel | None = None) -> None:
+    def __init__(self, config: Config, shared: _Shared | None = None) -> None:
+        self._shared = _prepare(config) if shared is None else shared
+        self._inputs = {var.name: PredictorTensor(var) for var in self._shared.inputs}
+        self._outputs = {var.name: PredictorTensor(var) for var in self._shared.outputs}
         self._config = config
-        self._model = _read(config) if model is None else model
-        stripped = strip_feed_fetch(self._model.programs["forward"])
-        block = stripped.program.global_block
-        self._inputs = {name: PredictorTensor(block.vars[name]) for name in stripped.feeds}
-        self._outputs = {name: PredictorTensor(block.vars[name]) for name in stripped.fetches}
-        self._runner = InferenceRunner(
-            stripped.program,
-            tuple(stripped.feeds),
-            tuple(stripped.fetches),
-            FixedParams(dict(self._model.values)),
-            config.skipped_passes(),
-        )
         self._hooks: list[OutputHook] = []
 
     def get_input_names(self) -> list[str]:
@@ -147,16 +149,16 @@ class Predictor:
         return list(self._outputs)
 
     def get_input_handle(self, name: str) -> PredictorTensor:
-        """The handle of an input; UnknownVariableError when there is none of that name."""
+        """The handle of an input; PredictorError when there is none of that name."""
         return self._handle(self._inputs, name)
 
     def get_output_handle(self, name: str) -> PredictorTensor:
-        """The handle of an output; UnknownVariableError when there is none of that name."""
+        """The handle of an output; PredictorError when there is none of that name."""
         return self._handle(self._outputs, name)
 
     def _handle(self, handles: dict[str, PredictorTensor], name: str) -> PredictorTensor:
         if name not in handles:
-            raise UnknownVariableError(
+            raise PredictorError(
                 f"(PreconditionNotMet) The variable named {name} is not found in the scope of the executor. "
                 f"There are {', '.join(handles)}"
             )
@@ -185,7 +187,7 @@ class Predictor:
             value = handle._get()
             handle._check(value)
             values.append(value)
-        for output, value in zip(self._outputs.values(), self._runner.run(values), strict=True):
+        for output, value in zip(self._outputs.values(), self._compute(values), strict=True):
             output._set(value)
         for hook in self._hooks:
             for name, output in self._outputs.items():
@@ -194,13 +196,30 @@ class Predictor:
             return True
         return [wrap(output.copy_to_cpu()) for output in self._outputs.values()]
 
+    def _compute(self, values: list[Any]) -> list[Any]:
+        """The outputs; an operator's refusal also tells of inputs whose shape is not the declared one.
+
+        Such inputs are tried all the same: many files declare the sizes of the picture that they were saved with.
+        """
+        try:
+            return self._shared.runner.run(values)
+        except KernelError as error:
+            odd = [
+                f"'{var.name}' {list(array_of(value).shape)} where the model declares {list(var.shape)}"
+                for var, value in zip(self._shared.inputs, values, strict=True)
+                if var.shape is not None and not _fits(var.shape, array_of(value).shape)
+            ]
+            if not odd:
+                raise
+            raise KernelError(f"{error}; the inputs may be at fault: {', '.join(odd)}") from error
+
     def register_output_hook(self, hook: OutputHook) -> None:
         """Call ``hook(name, handle)`` for each output after every run."""
         self._hooks.append(hook)
 
     def clone(self) -> Predictor:
-        """A predictor over the same weights with handles of its own."""
-        return Predictor(self._config, self._model)
+        """A predictor over the same prepared model with handles of its own."""
+        return Predictor(self._config, self._shared)
 
     def clear_intermediate_tensor(self) -> None:
         """Nothing to clear: intermediate values are freed while the model runs."""
@@ -236,16 +255,36 @@ def create_predictor(config: Config) -> Predictor:
     return Predictor(config)
 
 
+def _prepare(config: Config) -> _Shared:
+    model = _read(config)
+    stripped = strip_feed_fetch(model.programs["forward"])
+    feeds, fetches = tuple(stripped.feeds), tuple(stripped.fetches)
+    variables = stripped.program.global_block.vars
+    runner = InferenceRunner(stripped.program, feeds, fetches, FixedParams(dict(model.values)), config.skipped_passes())
+    return _Shared(runner, tuple(variables[name] for name in feeds), tuple(variables[name] for name in fetches))
+
+
+def _fits(declared: Sequence[int], shape: Sequence[int]) -> bool:
+    return len(declared) == len(shape) and all(want in (-1, have) for want, have in zip(declared, shape, strict=True))
+
+
 def _read(config: Config) -> SavedModel:
     if config._buffers is not None:
         return read_model_buffers(*config._buffers)
-    path = config.model_dir() or config.prog_file()
-    if not path:
+    if config.model_dir():
+        return _read_files(config.model_dir(), None)
+    if not config.prog_file():
         raise InputError("the Config names no model: pass a folder, or a program file and a parameter file")
-    params = os.path.abspath(config.params_file()) if config.params_file() else None
+    if not os.path.isfile(config.prog_file()):
+        listed = listing(os.path.dirname(config.prog_file()))
+        raise NotFoundError(
+            f"(NotFound) Cannot open file {config.prog_file()}, please confirm whether the file is normal: {listed}"
+        )
+    return _read_files(config.prog_file(), os.path.abspath(config.params_file()) if config.params_file() else None)
+
+
+def _read_files(path: str, params: str | None) -> SavedModel:
     try:
         return read_model(path, None, params)
     except NotFoundError as error:
-        raise NotFoundError(
-            f"(NotFound) Cannot open file {path}, please confirm whether the file is normal. {error}"
-        ) from error
+        raise NotFoundError(f"(NotFound) Cannot open the model {path}: {error}") from error

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
-from ..ir.dtypes import to_numpy
+import numpy as np
+
+from ..errors import InputError
+from ..ir.dtypes import from_name, to_numpy
 
 __all__ = ["DataType", "PlaceType", "PrecisionType", "get_num_bytes_of_data_type"]
 
 
 class DataType(enum.IntEnum):
-    """Element types of handles; the values are the codes of program files."""
+    """Element types of handles, with Paddle's numbers."""
 
-    BOOL = 0
+    FLOAT32 = 0
+    INT64 = 1
     INT32 = 2
-    INT64 = 3
-    FLOAT16 = 4
-    FLOAT32 = 5
-    FLOAT64 = 6
-    UINT8 = 20
-    INT8 = 21
-    BFLOAT16 = 22
+    UINT8 = 3
+    INT8 = 4
+    FLOAT16 = 5
+    BOOL = 6
+    FLOAT64 = 7
+    BFLOAT16 = 8
+
+    @staticmethod
+    def of(dtype: np.dtype[Any]) -> DataType:
+        """The member for a numpy dtype.
+
+        Raises:
+            InputError: handles have no name for this element type.
+        """
+        try:
+            return DataType[dtype.name.upper()]
+        except KeyError:
+            listed = ", ".join(member.name.lower() for member in DataType)
+            raise InputError(f"paddle.inference has no DataType for {dtype.name}, only for {listed}") from None
 
 
 class PlaceType(enum.IntEnum):
@@ -30,7 +47,7 @@ class PlaceType(enum.IntEnum):
     CPU = 0
     GPU = 1
     XPU = 2
-    CUSTOM = 3
+    CUSTOM = 4
 
 
 class PrecisionType(enum.IntEnum):
@@ -44,4 +61,4 @@ class PrecisionType(enum.IntEnum):
 
 def get_num_bytes_of_data_type(dtype: DataType) -> int:
     """The size of one element, in bytes."""
-    return int(to_numpy(int(dtype)).itemsize)
+    return int(to_numpy(from_name(DataType(dtype).name.lower())).itemsize)

@@ -32,7 +32,7 @@ class Executor:
         self,
         program: Program | None = None,
         feed: Mapping[str, Any] | None = None,
-        fetch_list: Sequence[Variable | str] | None = None,
+        fetch_list: Sequence[Variable | str] | Variable | str | None = None,
         feed_var_name: str = "feed",
         fetch_var_name: str = "fetch",
         scope: Scope | None = None,
@@ -44,8 +44,9 @@ class Executor:
 
         Args:
             program: the default main program when None.
-            feed: variable name -> array, Tensor or LoDTensor.
-            fetch_list: variables or names of block 0; what the program's own fetch ops name when None.
+            feed: variable name -> array, Tensor or LoDTensor; lists of numbers take the variable's dtype.
+            fetch_list: variables or names of block 0, or one of them; what the program's own fetch ops name when
+                None or empty.
             return_numpy: arrays; else Tensors.
             scope: values in it stand in for the program's persistable variables of the same name.
 
@@ -60,9 +61,12 @@ class Executor:
         if not isinstance(target, Program):
             raise InputError(f"Executor.run takes a Program, got {type(program).__name__}")
         stripped = strip_feed_fetch(target.desc)
-        fetches = tuple(_name(each) for each in (stripped.fetches if fetch_list is None else fetch_list))
+        wanted = [fetch_list] if isinstance(fetch_list, (Variable, str)) else fetch_list
+        fetches = tuple(_name(each) for each in (wanted or stripped.fetches))
         if not stripped.program.global_block.ops and not fetches:
             return []  # a startup program: loaded values need no initialisation
+        if feed is not None and not isinstance(feed, Mapping):
+            raise InputError(f"feed takes a dict of variable name -> array, got {type(feed).__name__}")
         given = dict(feed or {})
         self._check(target, stripped.feeds, given)
         names = tuple(given)
@@ -72,12 +76,13 @@ class Executor:
 
     def _check(self, program: Program, needed: Sequence[str], given: Mapping[str, Any]) -> None:
         block = program.global_block()
+        takes = ", ".join(needed) or "nothing"
         for name in given:
             if not block.has_var(name):
-                raise InputError(f"'feed_targets' does not have {name} variable; the program takes {', '.join(needed)}")
+                raise InputError(f"feed '{name}' is no variable of the program; it takes {takes}")
         missing = [name for name in needed if name not in given]
         if missing:
-            raise InputError(f"the feed misses {', '.join(missing)}; the program takes {', '.join(needed)}")
+            raise InputError(f"'feed_targets' does not have {missing[0]} variable; the program takes {takes}")
 
     def _take_from(self, scope: Scope | None, program: Program) -> None:
         for var in program.desc.persistables() if scope is not None else ():
@@ -99,13 +104,15 @@ def _name(target: Variable | str) -> str:
 
 
 def _value(given: Any, name: str, program: Program) -> Any:
+    code = program.global_block().desc.vars[name].dtype
     if isinstance(given, Tensor):
         array, lod = given._array, given._lod
     elif isinstance(given, LoDTensor):
         array, lod = given.array, given.lod
-    else:
+    elif isinstance(given, (np.ndarray, np.generic)) or code is None:
         array, lod = np.asarray(given), None
-    code = program.global_block().desc.vars[name].dtype
+    else:
+        array, lod = np.asarray(given, to_numpy(code)), None
     if code is not None and array.dtype != to_numpy(code):
         declared = to_numpy(code).name
         raise InputError(f"feed '{name}' is {declared}, got {array.dtype.name}; cast it with .astype('{declared}')")
