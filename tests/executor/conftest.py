@@ -33,3 +33,9 @@ def gradcheck() -> Callable[..., dict[str, Any]]:
 def not_differentiable() -> type[ValueError]:
     """What ``gradcheck`` raises where no finite difference can judge."""
     return _load("gradcheck").NotDifferentiable  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def run_op() -> Callable[..., Any]:
+    """``run_op(op_type, inputs_by_slot, attrs, ...)``: outputs and gradients of one op, see ``opcase.py``."""
+    return _load("opcase").run_op  # type: ignore[no-any-return]
