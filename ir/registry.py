@@ -418,8 +418,11 @@ def _grad_name(name: str, no_grad: frozenset[str]) -> str:
 
 
 def _forward_arguments(op: OpDesc, source: str) -> list[str]:
-    """What a gradient input slot takes: forward arguments, or the gradients of forward outputs."""
-    if source.endswith(GRAD_SUFFIX):
+    """What a gradient input slot takes: forward arguments, or the gradients of forward outputs.
+
+    Where the forward op is a grad op itself, its own input ``Out@GRAD`` is a forward argument.
+    """
+    if source.endswith(GRAD_SUFFIX) and source not in op.inputs:
         names = op.outputs.get(source[: -len(GRAD_SUFFIX)]) or []
         return [name if name == EMPTY_VAR else name + GRAD_SUFFIX for name in names]
     return list(op.inputs.get(source) or op.outputs.get(source) or ())
