@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ir.registry import operator
 from ..values import Array, LoDTensor, array_of
+from .common import accumulate_dtype
 from .sequence_layout import (
     Index,
     dress,
@@ -107,42 +108,51 @@ def _backward(emitted: Array, lattice: _Lattice) -> Array:
     return beta
 
 
-def _log_softmax(logits: Array) -> Array:
-    shifted: Array = logits - logits.max(axis=-1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return shifted
+def _softmax(logits: Array) -> tuple[Array, Array, Array]:
+    """Exponentials less the largest, that largest, and their sums, ``[..., 1]`` each but the first."""
+    peak = logits.max(axis=-1, keepdims=True)
+    exps = logits - peak
+    np.exp(exps, out=exps)
+    return exps, peak, exps.sum(axis=-1, keepdims=True)
+
+
+def _fitting(labels: Index, label_lengths: Index, times: Index) -> Array:
+    """Which label sequences fit: equal neighbours need a blank between them."""
+    inside = np.arange(1, max(labels.shape[1], 1)) < label_lengths[:, None]
+    repeats = ((labels[:, 1:] == labels[:, :-1]) & inside).sum(axis=1)
+    fits: Array = (label_lengths + repeats <= times) & (times > 0)
+    return fits
 
 
 def ctc_loss(
     logits: Array, labels: Index, times: Index, label_lengths: Index, blank: int, grad_wanted: bool
 ) -> tuple[Array, Array | None]:
-    """The losses ``[batch]`` and their gradient in ``logits`` ``[time, batch, classes]``, in float64.
+    """The losses ``[batch]`` and their gradient in ``logits`` ``[time, batch, classes]``.
 
-    A label sequence that does not fit its input has loss 0 and no gradient, as in Paddle.
+    Paths are summed in float64. A label sequence that does not fit its input has loss 0 and no gradient, as in
+    Paddle.
     """
     lattice = _Lattice.of(labels, label_lengths, times, blank)
-    logs = _log_softmax(logits.astype(np.float64, copy=False))
-    emitted = np.take_along_axis(logs, lattice.symbols[None], axis=2)
+    exps, peak, sums = _softmax(logits)
+    emitted = np.take_along_axis(logits, lattice.symbols[None], axis=2).astype(np.float64)
+    emitted -= peak + np.log(sums)
     alpha = _forward(emitted, lattice)
     batch = np.arange(times.size)
     final = np.where(lattice.ends, alpha[times - 1, batch], -np.inf)
-    total = log_sum(*final.T) if final.size else np.zeros(0)
-    repeats = np.zeros_like(times)
-    inside = np.arange(1, labels.shape[1]) < label_lengths[:, None]
-    if labels.shape[1] > 1:
-        repeats = ((labels[:, 1:] == labels[:, :-1]) & inside).sum(axis=1)
-    fits = (label_lengths + repeats <= times) & (times > 0)
+    total = log_sum(*final.T)
+    fits = _fitting(labels, label_lengths, times)
     loss = np.where(fits, -total, 0)
     if not grad_wanted:
         return loss, None
     beta = _backward(emitted, lattice)
     with np.errstate(invalid="ignore"):
         posterior = np.exp(alpha + beta - total[:, None])
-    grad = np.exp(logs)
-    for state in range(lattice.symbols.shape[1]):
-        grad[:, batch, lattice.symbols[:, state]] -= posterior[:, :, state]
-    alive = (np.arange(logits.shape[0])[:, None] < times) & fits
-    return loss, np.where(alive[..., None], grad, 0)
+    exps /= sums
+    exps[..., blank] -= posterior[..., ::2].sum(axis=2)
+    for state in range(1, lattice.symbols.shape[1], 2):
+        exps[:, batch, lattice.symbols[:, state]] -= posterior[..., state]
+    exps[~((np.arange(logits.shape[0])[:, None] < times) & fits)] = 0
+    return loss, exps
 
 
 def _padded_inputs(
@@ -193,11 +203,13 @@ def warpctc(
 
     Ragged (``[rows, classes]`` with LoD), or padded ``[time, batch, classes]`` with lengths.
     """
-    padded, labels, times, sizes = _padded_inputs(logits, label, logits_length, label_length)
+    given, labels, times, sizes = _padded_inputs(logits, label, logits_length, label_length)
+    padded = given.astype(accumulate_dtype(given.dtype), copy=False)
     _check(padded, labels, times, sizes, blank)
     labels = np.where(np.arange(labels.shape[1]) < sizes[:, None], labels, blank)
     loss, grad = ctc_loss(padded, labels, times, sizes, blank, "WarpCTCGrad" in want)
-    return loss[:, None].astype(padded.dtype), None if grad is None else grad.astype(padded.dtype)
+    made = None if grad is None else grad.astype(given.dtype, copy=False)
+    return loss[:, None].astype(given.dtype), made
 
 
 @warpctc.gradient(takes="Logits LogitsLength? WarpCTCGrad Loss@GRAD", gives="Logits@GRAD", lod="through")
