@@ -9,6 +9,7 @@ import numpy as np
 from ...ir.registry import REQUIRED, OpContext, operator
 from ..random import generator
 from ..values import Array, SelectedRows
+from .common import follow_rank
 from .optimizers import merged_rows
 
 __all__ = [
@@ -21,13 +22,6 @@ __all__ = [
 ]
 
 
-def _like_declared(value: Array, ctx: OpContext, slot: str) -> Array:
-    """A single number in the shape that the program declares: ``[1]`` before Paddle 2.5, 0-d since."""
-    declared = ctx.declared(slot)
-    shape = () if declared is None or declared.shape is None else declared.shape
-    return value.reshape((1,) * len(shape))
-
-
 @operator("accuracy", inputs="Out Indices Label", outputs="Accuracy Correct Total", gradient=None)
 def accuracy(out: Array, indices: Array, label: Array, *, ctx: OpContext) -> tuple[Array, ...]:
     """The share of rows of ``Indices [N, k]`` that hold their label ``[N, 1]``; int32 counts beside it."""
@@ -36,7 +30,7 @@ def accuracy(out: Array, indices: Array, label: Array, *, ctx: OpContext) -> tup
     share = np.float32(correct) / np.float32(total) if total else np.float32(0)
     numbers = (np.asarray(share, np.float32), np.asarray(correct, np.int32), np.asarray(total, np.int32))
     slots = ("Accuracy", "Correct", "Total")
-    return tuple(_like_declared(number, ctx, slot) for number, slot in zip(numbers, slots, strict=True))
+    return tuple(follow_rank(number, ctx.declared(slot)) for number, slot in zip(numbers, slots, strict=True))
 
 
 def _bins(predict: Array, label: Array, thresholds: int) -> tuple[Array, Array]:
@@ -99,7 +93,7 @@ def auc(
     if slide_steps:
         for flat in counts:
             flat[(slide_steps + 1) * width] += 1
-    number = _like_declared(np.asarray(area, np.float64), ctx, "AUC")
+    number = follow_rank(np.asarray(area, np.float64), ctx.declared("AUC"))
     shape = (-1,) if slide_steps else (1, -1)
     return number, counts[0].reshape(shape), counts[1].reshape(shape)
 

@@ -14,7 +14,7 @@ import numpy as np
 from ...ir.registry import REQUIRED, operator
 from ..random import generator
 from ..values import Array, SelectedRows, array_of
-from .common import accumulate_dtype
+from .common import accumulate_dtype, add_rows
 
 __all__ = [
     "dense_grad",
@@ -30,7 +30,7 @@ def merged_rows(grad: SelectedRows) -> SelectedRows:
     """The same gradient with sorted distinct rows: the values of a row that occurs several times are added."""
     rows, where = np.unique(grad.rows, return_inverse=True)
     values = np.zeros((rows.size, *grad.values.shape[1:]), grad.values.dtype)
-    np.add.at(values, where.reshape(-1), grad.values)
+    add_rows(values, where.reshape(-1), grad.values)
     return SelectedRows(rows.astype(np.int64, copy=False), values, grad.height)
 
 
