@@ -45,6 +45,7 @@ def append_gradients(
         ProgramError: a target does not exist.
         UnsupportedOpError: an operator on the way has no gradient in oarlock.
 
+    A given gradient that already has the name ``<target>@GRAD`` needs no op; its target must not be an inner node.
     Where a target is an inner node of another, its seed is added to what flows in (Paddle loses the seed).
     """
     block = program.global_block
@@ -134,6 +135,8 @@ def _stop_unread(path: Sequence[OpDesc], targets: Iterable[str], stopped: set[st
 def _seed_ops(program: ProgramDesc, targets: Sequence[str], given: Sequence[str | None]) -> list[OpDesc]:
     seeds = []
     for name, gradient in zip(targets, given, strict=True):
+        if gradient == name + GRAD_SUFFIX:
+            continue  # it lies there under its own name already
         if gradient is not None:
             taken = OpDesc("assign", {"X": [gradient]}, {"Out": [name + GRAD_SUFFIX]})
             taken.set_attr("op_role", BACKWARD, AttrType.INT)

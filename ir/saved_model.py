@@ -47,8 +47,13 @@ def read_model(
     path: str | os.PathLike[str],
     model_filename: str | None = None,
     params_filename: str | None = None,
+    *,
+    check_operators: bool = True,
 ) -> SavedModel:
     """Read a saved model of any layout (see :func:`oarlock.proto.layouts.find_model`).
+
+    Args:
+        check_operators: refuse programs with operators that oarlock lacks; off for those who only look at them.
 
     Raises:
         NotFoundError: no model there, or a file of it is missing.
@@ -59,7 +64,7 @@ def read_model(
     files = find_model(path, model_filename, params_filename)
     if files.kind == "pir":
         raise UnsupportedOpError({"the PIR .json format of Paddle 3": 1}, str(next(iter(files.programs.values()))))
-    programs = {name: _read(read_file(file), file) for name, file in files.programs.items()}
+    programs = {name: _read(read_file(file), file, check_operators) for name, file in files.programs.items()}
     names = {name: _stored(program) for name, program in programs.items()}
     info = read_info(files.info) if files.info is not None else None
     values = load_parameters(files, names, _described(programs))
@@ -79,10 +84,10 @@ def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
     return SavedModel({"forward": made}, values)
 
 
-def _read(data: bytes, source: str) -> ProgramDesc:
+def _read(data: bytes, source: str, check_operators: bool = True) -> ProgramDesc:
     program = read_program(data, source)
     verify(program, source)
-    missing = missing_operators(program)
+    missing = missing_operators(program) if check_operators else {}
     if missing:
         raise UnsupportedOpError(missing, source)
     return program

@@ -10,6 +10,7 @@ from ..ir.backward import differentiable_inputs
 from ..ir.desc import AttrType, OpDesc, ProgramDesc, VarDesc
 from ..ir.dtypes import DType
 from ..ir.feeding import strip_feed_fetch
+from ..ir.train_mode import in_train_mode
 from .lazy import LazyInitialized
 from .train_program import (
     GradNames,
@@ -18,7 +19,6 @@ from .train_program import (
     build_train_program,
     forward_slice,
     grad_names,
-    in_train_mode,
 )
 
 __all__ = ["ProgramHolder"]

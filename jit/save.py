@@ -64,9 +64,7 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
 def _checked_prefix(path: str | os.PathLike[str]) -> str:
     prefix = os.fspath(path)
     if not os.path.basename(prefix):
-        raise InputError(
-            f"The input path MUST be format of dirname/file_prefix, got {prefix!r}"
-        )
+        raise InputError(f"The input path MUST be format of dirname/file_prefix, got {prefix!r}")
     return prefix
 
 

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..ir.backward import append_gradients
-from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, BlockDesc, OpDesc, ProgramDesc, VarDesc
-from ..ir.dtypes import DType
-from ..ir.registry import find
+from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, ProgramDesc
+from ..ir.train_mode import add_residuals, in_train_mode
 from ..ir.versioning import single_assignment
 
 __all__ = [
@@ -17,7 +16,6 @@ __all__ = [
     "build_train_program",
     "forward_slice",
     "grad_names",
-    "in_train_mode",
 ]
 
 
@@ -54,53 +52,10 @@ def build_train_program(infer_program: ProgramDesc, outputs: Sequence[str]) -> T
     program = in_train_mode(infer_program)
     renamed = single_assignment(program)
     targets = tuple(renamed.get(name, name) for name in outputs)
-    for block in program.blocks:
-        names = _Namer(program, block)
-        for op in block.ops:
-            _add_residuals(op, block, names)
+    add_residuals(program)
     count = len(program.global_block.ops)
     append_gradients(program, targets)
     return TrainProgram(program, count, targets)
-
-
-def in_train_mode(infer_program: ProgramDesc) -> ProgramDesc:
-    """A copy with every ``is_test`` attribute that the file states switched off."""
-    program = infer_program.copy()
-    for block in program.blocks:
-        for op in block.ops:
-            if "is_test" in op.attrs:
-                op.attrs["is_test"] = False
-    return program
-
-
-class _Namer:
-    """Fresh names for added variables."""
-
-    def __init__(self, program: ProgramDesc, block: BlockDesc) -> None:
-        self.program = program
-        self.block = block
-        self.count = 0
-
-    def fresh(self, stem: str) -> str:
-        while True:
-            name = f"{stem}.tmp_{self.count}"
-            self.count += 1
-            if self.program.find_var(name, self.block) is None:
-                return name
-
-
-def _add_residuals(op: OpDesc, block: BlockDesc, names: _Namer) -> None:
-    """Give an op the outputs that its gradient reads and that an inference file does not have."""
-    declared, grad = find(op.type), find(f"{op.type}_grad")
-    if declared is None or grad is None or grad.forward_of is None:
-        return
-    outputs = {slot.name for slot in declared.outputs}
-    for slot in grad.inputs:
-        if slot.source not in outputs or op.outputs.get(slot.source):
-            continue
-        name = names.fresh("reserve_space" if slot.source == "ReserveSpace" else f"{op.type}_{slot.source}")
-        op.outputs[slot.source] = [name]
-        block.vars[name] = VarDesc(name, dtype=DType.FP32, shape=(), stop_gradient=True)
 
 
 def forward_slice(train: ProgramDesc, count: int) -> ProgramDesc:

@@ -32,6 +32,7 @@ from oarlock.ir.feeding import strip_feed_fetch
 from oarlock.ir.program_io import read_program
 from oarlock.ir.registry import find
 from oarlock.ir.saved_model import missing_operators
+from oarlock.ir.train_mode import add_residuals
 from oarlock.ir.verify import verify
 
 
@@ -129,6 +130,7 @@ def _run_gradient(reader: ModuleType, case: Any, program: ProgramDesc, feeds: li
     for name, seed in zip(targets, seeds, strict=True):
         var = work.global_block.vars[name]
         work.global_block.vars[seed] = type(var)(seed, var.kind, var.dtype, var.shape)
+    add_residuals(work)
     made = append_gradients(work, targets, target_gradients=seeds)
     wanted = [name for name in case.grads if name in made]
     request = PlanRequest(
