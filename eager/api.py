@@ -2,15 +2,79 @@
 
 from __future__ import annotations
 
-from .creation import create_lod_tensor, to_tensor
-from .dtypes import get_default_dtype, set_default_dtype
+from types import SimpleNamespace
+from typing import Any
+
+from . import (
+    creation,
+    devices,
+    dtypes,
+    functional_linalg,
+    functional_math,
+    functional_random,
+    functional_reduce,
+    functional_search,
+    functional_shape,
+    nn,
+    optimizer,
+    regularizer,
+)
+from .creation import *  # noqa: F403
+from .devices import *  # noqa: F403
+from .dtypes import dtype, get_default_dtype, set_default_dtype
 from .engine import grad
 from .flags import get_flags, set_flags
+from .functional_linalg import *  # noqa: F403
+from .functional_math import *  # noqa: F403
+from .functional_random import *  # noqa: F403
+from .functional_reduce import *  # noqa: F403
+from .functional_search import *  # noqa: F403
+from .functional_shape import *  # noqa: F403
+from .inplace import FUNCTIONS
 from .mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .nn.attr import ParamAttr
+from .nn.create import create_parameter
+from .nn.functional import log_softmax, relu, softmax
 from .place import CPUPlace, CUDAPinnedPlace, CUDAPlace
 from .printing import set_printoptions
 from .tensor import Parameter, Tensor
+
+linalg = SimpleNamespace(
+    **{
+        name: getattr(module, name)
+        for module, names in (
+            (functional_linalg, "cholesky cross det diagonal inv matmul matrix_power multi_dot norm slogdet solve"),
+            (functional_linalg, "matrix_transpose"),
+        )
+        for name in names.split()
+    }
+)
+"""Functions of ``paddle.linalg``."""
+
+globals().update(dtypes.ALL_DTYPES)
+globals().update({name: each.function for name, each in FUNCTIONS.items() if not hasattr(nn.functional, name)})
+globals().update({name: FUNCTIONS[name].function for name in ("tanh_",)})
+
+
+def is_tensor(x: Any) -> bool:
+    """Whether ``x`` is a tensor."""
+    return isinstance(x, Tensor)
+
+
+def is_floating_point(x: Tensor) -> bool:
+    """Whether the element type of ``x`` is a real floating type."""
+    return dtypes.is_floating(x._array.dtype)
+
+
+def is_complex(x: Tensor) -> bool:
+    """Whether the element type of ``x`` is complex."""
+    return bool(x._array.dtype.kind == "c")
+
+
+def is_integer(x: Tensor) -> bool:
+    """Whether the element type of ``x`` is an integer type."""
+    return bool(x._array.dtype.kind in "iu")
+
 
 __all__ = [
     "CPUPlace",
@@ -19,16 +83,37 @@ __all__ = [
     "ParamAttr",
     "Parameter",
     "Tensor",
-    "create_lod_tensor",
+    "create_parameter",
+    "dtype",
     "enable_grad",
     "get_default_dtype",
     "get_flags",
     "grad",
+    "is_complex",
+    "is_floating_point",
     "is_grad_enabled",
+    "is_integer",
+    "is_tensor",
+    "linalg",
+    "log_softmax",
+    "nn",
     "no_grad",
+    "optimizer",
+    "regularizer",
+    "relu",
     "set_default_dtype",
     "set_flags",
     "set_grad_enabled",
     "set_printoptions",
-    "to_tensor",
+    "softmax",
+    *dtypes.ALL_DTYPES,
+    *FUNCTIONS,
+    *creation.__all__,
+    *devices.__all__,
+    *functional_linalg.__all__,
+    *functional_math.__all__,
+    *functional_random.__all__,
+    *functional_reduce.__all__,
+    *functional_search.__all__,
+    *functional_shape.__all__,
 ]

@@ -333,16 +333,21 @@ class Tensor(TensorMethods):
 
     def _assign(self, value: Array, writer: str, counted: bool = False) -> None:
         """Overwrite the data, or replace it where shape or dtype differ, and count the write."""
-        array = self._array
-        storage = self._storage
-        if array.shape == value.shape and array.dtype == value.dtype:
-            if not (storage.owned and array.flags.writeable):
-                storage.take_ownership(self)
-                array = self._array
-            array[...] = value
+        if self._array.shape == value.shape and self._array.dtype == value.dtype:
+            self._writable()[...] = value
         else:
             self._array = value
-        storage.bump(writer, counted)
+        self._written(writer, counted)
+
+    def _writable(self) -> Array:
+        """The array, after moving to memory of its own where that is shared; ``_written`` must follow."""
+        if not (self._storage.owned and self._array.flags.writeable):
+            self._storage.take_ownership(self)
+        return self._array
+
+    def _written(self, writer: str, counted: bool = False) -> None:
+        """Count a write to the array that no operator made."""
+        self._storage.bump(writer, counted)
         edge = self._edge
         if edge is not None and type(edge[0]) is StaleLeafNode:
             self._edge = edge[0].original
