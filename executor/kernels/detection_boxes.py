@@ -293,13 +293,13 @@ def _check_box_coder(prior: Array, prior_var: Any, variance: Sequence[float], ax
 
 @operator(
     "box_decoder_and_assign",
-    inputs="PriorBox PriorBoxVar TargetBox BoxScore",
+    inputs="PriorBox PriorBoxVar? TargetBox BoxScore",
     outputs="DecodeBox OutputAssignBox",
     gradient=None,
 )
 def box_decoder_and_assign(
     prior: Array,
-    prior_var: Array,
+    prior_var: Array | None,
     target: Array,
     score: Array,
     *,
@@ -309,8 +309,9 @@ def box_decoder_and_assign(
 
     Log sizes are bounded by ``box_clip``. A roi whose scores are all at or below -1 keeps its prior.
     """
-    if prior_var.shape != (4,):
-        raise ValueError(f"PriorBoxVar takes 4 numbers, got shape {list(prior_var.shape)}")
+    if prior_var is None or prior_var.shape != (4,):
+        given = "none" if prior_var is None else f"shape {list(prior_var.shape)}"
+        raise ValueError(f"PriorBoxVar takes 4 numbers, got {given}")
     rois, classes = score.shape
     deltas = target.reshape(rois, classes, 4) * prior_var
     np.minimum(deltas[..., 2:], deltas.dtype.type(box_clip), out=deltas[..., 2:])

@@ -146,7 +146,7 @@ def overlap_with(box: Array, others: Array, unit: Any) -> Array:
 
 def ranked(scores: Array, threshold: float, top: int) -> Index:
     """Indices of the scores above ``threshold``, best first, ties in index order; ``top`` of them (-1: all)."""
-    above = np.flatnonzero(scores > scores.dtype.type(threshold))
+    above = np.flatnonzero(scores > scores.dtype.type(np.float32(threshold)))
     order = above[np.argsort(-scores[above].astype(np.float32, copy=False), kind="stable")]
     return order if top < 0 else order[:top]
 
@@ -157,7 +157,7 @@ def greedy_keep(boxes: Array, threshold: float, eta: float, unit: Any) -> Index:
     A box goes when its overlap with a kept one is not at most ``threshold`` (so also when it is nan). After
     every kept box a threshold above 0.5 shrinks by ``eta``, if ``eta`` is below 1.
     """
-    limit = boxes.dtype.type(threshold)
+    limit = boxes.dtype.type(np.float32(threshold))
     alive = np.arange(boxes.shape[0])
     rectangles = boxes.shape[1] == 4
     areas = box_areas(boxes, unit) if rectangles else None
@@ -167,7 +167,7 @@ def greedy_keep(boxes: Array, threshold: float, eta: float, unit: Any) -> Index:
         best, alive, worst = alive[0], alive[1:], worst[1:]
         kept.append(best)
         if eta < 1 and limit > 0.5:
-            limit = boxes.dtype.type(limit * boxes.dtype.type(eta))
+            limit = boxes.dtype.type(limit * boxes.dtype.type(np.float32(eta)))
         if areas is not None:
             overlap = jaccard_overlap(boxes[best], boxes[alive], areas[best], areas[alive], unit)
         else:

@@ -81,7 +81,7 @@ def _best_of_image(boxes: Array, scores: Array, rules: _Rules) -> _Found:
     shared = boxes.ndim == 2
     unit = pixel_unit(rules.normalized, boxes.dtype)
     labels, kept = [], []
-    passed = (scores > scores.dtype.type(rules.score_threshold)).any(axis=1)
+    passed = (scores > scores.dtype.type(np.float32(rules.score_threshold))).any(axis=1)
     for label in np.flatnonzero(passed):
         if label == rules.background:
             continue
@@ -287,12 +287,12 @@ def matrix_nms(
     for box, score in zip(boxes, scores, strict=True):
         parts = []
         for label, row in enumerate(score):
-            order = np.flatnonzero(row > row.dtype.type(score_threshold))
+            order = np.flatnonzero(row > row.dtype.type(np.float32(score_threshold)))
             order = order[np.argsort(-row[order], kind="stable")][: None if nms_top_k < 0 else nms_top_k]
             if label == background_label or not order.size:
                 continue
             soft = _decayed(box[order], row[order], decay, unit)
-            stays = soft > row.dtype.type(post_threshold)
+            stays = soft > row.dtype.type(np.float32(post_threshold))
             parts.append((np.full(order[stays].size, label), order[stays], soft[stays]))
         labels, index, soft = (
             np.concatenate(column)
@@ -312,7 +312,7 @@ def _merge_neighbours(boxes: Array, scores: Array, threshold: float, unit: Any) 
     """
     starts = []
     current = -1
-    limit = boxes.dtype.type(threshold)
+    limit = boxes.dtype.type(np.float32(threshold))
     for row in range(boxes.shape[0]):
         if current >= 0 and overlap_with(boxes[row], boxes[current : current + 1], unit)[0] > limit:
             total = scores[row] + scores[current]

@@ -314,6 +314,7 @@ def flash_attn_unpadded_grad(
 
 
 _VARIABLE = "cu_seqlens_q? cu_seqlens_k? causal_diagonal? seqlen_k? MaxSeqlenQTensor? MaxSeqlenKTensor?"
+_VARIABLE_BACK = "cu_seqlens_q? cu_seqlens_k? MaxSeqlenQTensor? MaxSeqlenKTensor?"
 
 
 def _scale_of(scale: float, q: Array) -> float:
@@ -347,7 +348,7 @@ def memory_efficient_attention(
 
 
 @memory_efficient_attention.gradient(
-    takes=f"query key value bias? {_VARIABLE} output logsumexp seed_and_offset output@GRAD",
+    takes=f"query key value bias? {_VARIABLE_BACK} output logsumexp seed_and_offset output@GRAD",
     gives="query@GRAD key@GRAD value@GRAD bias@GRAD",
 )
 def memory_efficient_attention_grad(

@@ -17,6 +17,7 @@ from ..values import Array, SelectedRows, array_of
 from .common import accumulate_dtype, add_rows
 
 __all__ = [
+    "attr_number",
     "dense_grad",
     "each_parameter",
     "merged_rows",
@@ -42,6 +43,12 @@ def dense_grad(grad: Any, dtype: Any) -> Array:
 def wide_param(param: Array, master: Array | None) -> Array:
     """What a step works on: the master copy, or the parameter, in float32 where it is a half type."""
     return param.astype(accumulate_dtype(param.dtype), copy=False) if master is None else master
+
+
+def attr_number(dtype: Any) -> Callable[[float], Any]:
+    """Attributes as numbers of ``dtype``: float32 first, as programs hold them, whatever the tensors are."""
+    kind = np.dtype(dtype).type
+    return lambda value: kind(np.float32(value))
 
 
 def narrow(stepped: Array, param: Array, master: Array | None) -> tuple[Array, Array | None]:
@@ -97,7 +104,7 @@ def _momentum_step(
 ) -> tuple[Array, Array, Array | None]:
     """ParamOut, VelocityOut and MasterParamOut; weight decay (``l2_decay``) is part of the gradient."""
     wide = wide_param(param, master)
-    number = wide.dtype.type
+    number = attr_number(wide.dtype)
     slope = dense_grad(grad, wide.dtype) * number(rescale)
     if method == "l2_decay":
         slope = slope + number(coeff) * wide
@@ -262,7 +269,7 @@ def lars_momentum(
         param: Array, grad: Any, velocity: Array, rate_in: Array, copy: Array | None, decay_in: float
     ) -> tuple[Any, ...]:
         wide = wide_param(param, copy)
-        number = wide.dtype.type
+        number = attr_number(wide.dtype)
         slope = number(rescale_grad) * dense_grad(grad, wide.dtype)
         decay, rate = number(decay_in), rate_of(rate_in, wide.dtype)
         size, steepness = (np.sqrt(np.square(each).sum()) for each in (wide, slope))
@@ -279,7 +286,7 @@ def lars_momentum(
 
 def _shrunk(prox: Array, rate: Any, l1: float, l2: float) -> Array:
     """The proximal step of ``l1 * |p| + l2 / 2 * p ** 2``."""
-    number = prox.dtype.type
+    number = attr_number(prox.dtype)
     if l1 > 0:
         prox = np.sign(prox) * np.maximum(np.abs(prox) - rate * number(l1), 0)
     return np.asarray(prox / (1 + rate * number(l2)))
@@ -317,7 +324,7 @@ def dpsgd(
     seed: int = 0,
 ) -> Array:
     """Private descent: the gradient clipped to norm ``clip``, plus one Gaussian number over ``batch_size``."""
-    number = param.dtype.type
+    number = attr_number(param.dtype)
     norm = np.sqrt(np.square(grad.astype(np.float32, copy=False)).sum())
     scale = number(norm / np.float32(clip)) if norm > clip else number(1)
     noise = number(generator(seed).normal(0.0, sigma) if sigma else 0.0) / number(batch_size)
@@ -342,7 +349,7 @@ def ftrl(
     lr_power: float = -0.5,
 ) -> tuple[Array, Array, Array]:
     """Follow the regularised leader; a sparse gradient moves only its rows."""
-    number = param.dtype.type
+    number = attr_number(param.dtype)
     rate = rate_of(learning_rate, param.dtype)
     # Paddle keeps both factors off zero.
     first, second = number(l1) + number(1e-10), number(l2) + number(1e-10)
