@@ -16,18 +16,19 @@ import numpy as np
 
 from ..errors import InputError, ProgramError, UnsupportedOpError
 from ..ir.binding import bind_attrs, check_slots
-from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc
+from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc, VarKind
 from ..ir.registry import OpContext, Operator, Slot, find, parameter_name
 from ..ir.saved_model import missing_operators
 from .analysis import ProgramUse, dead_after
 from .environment import Body, Env
 from .interpreter import run_steps
 from .steps import ABSENT, Frame, Step, make_step, with_lod
-from .values import Array, memory_owner
+from .values import Array, TensorArray, memory_owner
 
 __all__ = ["Plan", "PlanRequest", "compile_block"]
 
 _log = logging.getLogger("oarlock.executor")
+_NO_TENSORS = TensorArray()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,11 @@ class _Compiler:
         for name in self.request.feeds:
             self._slot(name)
         template: Frame = [None] * (len(self.slots) + 1)
-        for name, value in self.constants.items():
-            if name in self.slots:
-                template[self.slots[name]] = value
+        for name, slot in self.slots.items():
+            if name in self.constants:
+                template[slot] = self.constants[name]
+            elif (var := self.block.vars.get(name)) is not None and var.kind == VarKind.LOD_TENSOR_ARRAY:
+                template[slot] = _NO_TENSORS  # an array that nothing was written to yet is empty
         _log.debug("compiled block %d: %d steps, %d variables", self.block.idx, len(steps), len(self.slots))
         return Plan(
             self.program,

@@ -47,7 +47,9 @@ class ProgramHolder:
         stripped = strip_feed_fetch(program)
         self.infer_program = stripped.program
         _strip_callstacks(self.infer_program)
-        outputs = [self._unscaled(name) for name in stripped.fetches]
+        # Paddle's loader meets the saved scales before the fetches, so that outputs without one come last.
+        ordered = sorted(stripped.fetches, key=lambda name: not name.startswith(_SAVED_SCALE))
+        outputs = [self._unscaled(name) for name in ordered]
         self.input_descs = [self._describe(name, "input") for name in stripped.feeds]
         self.result_descs = [self._describe(name, "output") for name in outputs]
         self.persistable_names = [var.name for var in self.infer_program.persistables()]
