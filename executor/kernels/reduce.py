@@ -250,7 +250,7 @@ for _type, (_reduce, _rule) in _BY_SHAPE.items():
     _grad = _made.gradient(takes="X~ Out@GRAD", gives="X@GRAD")(_shape_grad(_rule))
     _grad.gradient_op(_type, takes="X=X@GRAD@GRAD", gives="Out=Out@GRAD@GRAD")
 for _type, (_reduce, _value_rule) in _BY_VALUE.items():
-    _kernel = reducer(_reduce, promote=_type == "reduce_prod")
+    _kernel = reducer(_reduce, promote=False)
     _made = define(_type, _kernel, inputs="X", outputs="Out", ignores=_IGNORES)
     _made.gradient(takes="X Out Out@GRAD", gives="X@GRAD")(_value_grad(_value_rule))
 for _type, (_reduce, _value_rule) in _BY_TENSORS.items():
