@@ -131,7 +131,12 @@ def polygon_overlap(polygon: Array, others: Array) -> Array:
     mine = polygon.astype(np.float64).reshape(-1, 2)
     theirs = others.astype(np.float64).reshape(-1, *mine.shape)
     area, areas = _shoelace(mine), _shoelace(theirs)
-    inter = _intersection_areas(mine, theirs)
+    inter = np.zeros(areas.shape)
+    near = np.flatnonzero(
+        ((theirs.min(axis=1) < mine.max(axis=0)) & (theirs.max(axis=1) > mine.min(axis=0))).all(axis=1)
+    )
+    if near.size:
+        inter[near] = _intersection_areas(mine, theirs[near])
     some = (area != 0) & (areas != 0) & (inter != 0)
     overlap: Array = np.divide(inter, area + areas - inter, out=np.zeros_like(inter), where=some)
     return overlap.astype(others.dtype, copy=False)
@@ -151,6 +156,57 @@ def ranked(scores: Array, threshold: float, top: int) -> Index:
     return order if top < 0 else order[:top]
 
 
+_BLOCK = 64
+"""Candidates that are settled among themselves before the kept ones meet the rest."""
+
+
+def _meets(sides: Array, first: slice | Index, second: Index, areas: Array, limit: Any, unit: Any) -> Array:
+    """``[first, second]``: whether a box of ``first`` suppresses one of ``second``.
+
+    ``sides [4, N]`` are corners. Only pairs that touch are divided; the others overlap by 0.
+    """
+    left, top, right, bottom = (side[first][:, None] for side in sides)
+    width = np.minimum(right, sides[2][second]) - np.maximum(left, sides[0][second])
+    height = np.minimum(bottom, sides[3][second]) - np.maximum(top, sides[1][second])
+    # Written so that a nan counts as touching: its overlap is nan, which suppresses.
+    touching = np.flatnonzero(~((width < 0) | (height < 0)))
+    met = np.zeros(width.shape, bool)
+    if not limit >= 0:
+        met[:] = True
+    if touching.size:
+        row, column = np.divmod(touching, width.shape[1])
+        inter = (width.reshape(-1)[touching] + unit) * (height.reshape(-1)[touching] + unit)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            overlap = inter / (areas[first][row] + areas[second][column] - inter)
+        met.reshape(-1)[touching] = ~(overlap <= limit)
+    return met
+
+
+def _settled(met: Array) -> list[int]:
+    """Which of a block of boxes, best first, stay when each that stays takes out what it meets."""
+    rows = [int.from_bytes(row.tobytes(), "little") for row in np.packbits(met, axis=1, bitorder="little")]
+    gone, kept = 0, []
+    for place, row in enumerate(rows):
+        if not gone >> place & 1:
+            kept.append(place)
+            gone |= row
+    return kept
+
+
+def _keep_rectangles(boxes: Array, limit: Any, unit: Any) -> Index:
+    """:func:`greedy_keep` at a fixed threshold, block by block."""
+    sides, areas = np.ascontiguousarray(boxes.T), box_areas(boxes, unit)
+    alive = np.arange(boxes.shape[0])
+    kept = []
+    while alive.size:
+        block, alive = alive[:_BLOCK], alive[_BLOCK:]
+        chosen = block[_settled(_meets(sides, block, block, areas, limit, unit))]
+        kept.append(chosen)
+        if alive.size:
+            alive = alive[~_meets(sides, chosen, alive, areas, limit, unit).any(axis=0)]
+    return np.concatenate([np.zeros(0, np.int64), *kept])
+
+
 def greedy_keep(boxes: Array, threshold: float, eta: float, unit: Any) -> Index:
     """Positions of the boxes ``[N, 4 or more]``, best first, that no better kept box suppresses.
 
@@ -158,9 +214,9 @@ def greedy_keep(boxes: Array, threshold: float, eta: float, unit: Any) -> Index:
     every kept box a threshold above 0.5 shrinks by ``eta``, if ``eta`` is below 1.
     """
     limit = boxes.dtype.type(np.float32(threshold))
+    if boxes.shape[1] == 4 and not eta < 1:
+        return _keep_rectangles(boxes, limit, unit)
     alive = np.arange(boxes.shape[0])
-    rectangles = boxes.shape[1] == 4
-    areas = box_areas(boxes, unit) if rectangles else None
     worst = np.zeros(boxes.shape[0], boxes.dtype)
     kept = []
     while alive.size:
@@ -168,11 +224,7 @@ def greedy_keep(boxes: Array, threshold: float, eta: float, unit: Any) -> Index:
         kept.append(best)
         if eta < 1 and limit > 0.5:
             limit = boxes.dtype.type(limit * boxes.dtype.type(np.float32(eta)))
-        if areas is not None:
-            overlap = jaccard_overlap(boxes[best], boxes[alive], areas[best], areas[alive], unit)
-        else:
-            overlap = polygon_overlap(boxes[best], boxes[alive])
-        worst = np.maximum(worst, overlap)
+        worst = np.maximum(worst, overlap_with(boxes[best], boxes[alive], unit))
         stays = worst <= limit
         alive, worst = alive[stays], worst[stays]
     return np.asarray(kept, np.int64)
