@@ -7,9 +7,14 @@ from typing import Any
 import numpy as np
 import oarlock.executor.kernels  # noqa: F401  (declares the operators)
 import pytest
+from oarlock.executor.plan import PlanRequest, compile_block
 from oarlock.executor.values import LoDTensor, TensorArray, array_of
-from oarlock.ir.desc import OpDesc
+from oarlock.ir import AttrType, BlockDesc, ProgramDesc, VarDesc
+from oarlock.ir.backward import append_gradients
+from oarlock.ir.desc import OpDesc, VarKind
+from oarlock.ir.dtypes import DType
 from oarlock.ir.registry import lookup
+from oarlock.ir.versioning import single_assignment
 
 
 def ragged(array: Any, *levels: list[int]) -> LoDTensor:
@@ -123,10 +128,10 @@ def test_gradients_are_the_inverse_operators() -> None:
         ("split_lod_tensor", "merge_lod_tensor", ["X", "Mask"], ["OutTrue", "OutFalse"]),
         ("merge_lod_tensor", "split_lod_tensor", ["X", "Mask", "InTrue", "InFalse"], ["Out"]),
     ):
-        op = OpDesc(type, {s: [s] for s in inputs}, {s: [s] for s in outputs}, {})
+        desc = OpDesc(type, {s: [s] for s in inputs}, {s: [s] for s in outputs}, {})
         maker = lookup(type).grad_maker
         assert maker is not None
-        assert maker(op, frozenset())[0].type == grad_type
+        assert maker(desc, frozenset())[0].type == grad_type
     assert not lookup("merge_lod_tensor_infer").differentiable
 
 
@@ -134,6 +139,85 @@ def test_memory_helper_hands_on() -> None:
     x = ragged(NINE, [4, 5])
     assert run("rnn_memory_helper", x) is x
     assert not run("rnn_memory_helper_grad", NINE, NINE, None).any()
+
+
+def op(type: str, out: str, **inputs: Any) -> OpDesc:
+    """One output; slots in capitals, attributes in small letters."""
+    slots = {slot: [name] for slot, name in inputs.items() if slot[0].isupper()}
+    return OpDesc(type, slots, {"Out": [out]}, {k: v for k, v in inputs.items() if k not in slots})
+
+
+def dynamic_rnn() -> ProgramDesc:
+    """``h = tanh(x_t + h)`` over every sequence, as 1.x dynamic RNNs are saved."""
+    body = [
+        op("read_from_array", "xt", X="xs", I="i"),
+        op("shrink_rnn_memory", "running", X="state", RankTable="table", I="i"),
+        op("elementwise_add", "s", X="xt", Y="running"),
+        op("tanh", "h", X="s"),
+        op("write_to_array", "hs", X="h", I="i"),
+        op("assign", "state", X="h"),
+        op("increment", "i", X="i", step=1.0),
+        op("less_than", "more", X="i", Y="steps"),
+    ]
+    outputs = {"Out": ["state", "hs", "i", "more"], "StepScopes": ["scopes"]}
+    reads = ["xs", "state", "table", "i", "steps", "hs"]
+    loop = OpDesc("while", {"X": reads, "Condition": ["more"]}, outputs)
+    loop.set_attr("sub_block", 1, AttrType.BLOCK)
+    main = [
+        op("lod_rank_table", "table", X="x", level=0),
+        op("max_sequence_len", "steps", RankTable="table"),
+        op("lod_tensor_to_array", "xs", X="x", RankTable="table"),
+        op("reorder_lod_tensor_by_rank", "state", X="first", RankTable="table"),
+        op("fill_constant", "i", shape=[1], value=0.0, dtype=3),
+        op("less_than", "more", X="i", Y="steps"),
+        loop,
+        op("array_to_lod_tensor", "y", X="hs", RankTable="table"),
+    ]
+    kinds = {"table": VarKind.LOD_RANK_TABLE, "scopes": VarKind.STEP_SCOPES}
+    kinds |= dict.fromkeys(("xs", "hs"), VarKind.LOD_TENSOR_ARRAY)
+    dtypes = {"i": DType.INT64, "steps": DType.INT64, "more": DType.BOOL}
+
+    def variables(*names: str) -> dict[str, VarDesc]:
+        return {
+            name: VarDesc(name, kinds.get(name, VarKind.LOD_TENSOR), dtypes.get(name, DType.FP64), (-1, 2))
+            for name in names
+        }
+
+    outer = variables("x", "first", "state", "y", "i", "steps", "more", "xs", "hs", "table", "scopes", "seed")
+    return ProgramDesc(
+        [BlockDesc(0, -1, outer, main), BlockDesc(1, 0, variables("xt", "running", "s", "h"), body)]
+    )
+
+
+LENGTHS = [2, 4, 3]
+
+
+def run_sequences(x: Any, first: Any) -> Any:
+    """What :func:`dynamic_rnn` computes, sequence by sequence."""
+    out = []
+    for part, state in zip(np.split(x, np.cumsum(LENGTHS)[:-1]), first, strict=True):
+        for row in part:
+            state = np.tanh(row + state)
+            out.append(state)
+    return np.array(out)
+
+
+def test_a_dynamic_rnn_runs_and_trains() -> None:
+    rng = np.random.default_rng(0)
+    x, first, cotangent = (rng.standard_normal(shape) for shape in ((9, 2), (3, 2), (9, 2)))
+    program = dynamic_rnn()
+    single_assignment(program)
+    made = append_gradients(program, ["y"], target_gradients=["seed"])
+    fetches = ("y", made["x"], made["first"])
+    request = PlanRequest(("x", "first", "seed"), fetches, keep=frozenset({"@training"}), lod=True)
+    feeds = [ragged(x, LENGTHS), first, ragged(cotangent, LENGTHS)]
+    y, d_x, d_first = compile_block(program, 0, request).run(feeds)
+    assert y.lengths() == d_x.lengths() == [LENGTHS]
+    np.testing.assert_allclose(y.array, run_sequences(x, first), rtol=1e-12)
+    direction = rng.standard_normal((9, 2)), rng.standard_normal((3, 2))
+    ahead, behind = (run_sequences(x + e * direction[0], first + e * direction[1]) for e in (1e-6, -1e-6))
+    along = np.sum(d_x.array * direction[0]) + np.sum(array_of(d_first) * direction[1])
+    np.testing.assert_allclose(along, np.sum((ahead - behind) * cotangent) / 2e-6, rtol=1e-7)
 
 
 def search(pre_ids: list[int], scores: Any, **attrs: Any) -> Any:
