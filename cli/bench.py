@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..executor.interpreter import profile
+from ..executor.parallel import set_num_threads
 from ..executor.runner import InferenceRunner
 from ..ir.desc import OpDesc
 from .model import add_input_argument, add_model_arguments, human_bytes, load, parse_inputs
@@ -29,29 +30,39 @@ def add_parser(commands: Any) -> None:
     )
     add_model_arguments(parser)
     add_input_argument(parser, required=False)
-    parser.add_argument("--repeat", type=int, default=20, help="steady calls (default: 20)")
+    parser.add_argument("--repeat", type=_positive, default=20, help="steady calls (default: 20)")
+    parser.add_argument("--threads", type=_positive, help="threads that operators may use (default: all CPUs)")
     parser.add_argument("--top", type=int, default=12, help="rows of the operator table (default: 12)")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(handler=_bench)
 
 
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return number
+
+
 def _bench(args: argparse.Namespace) -> int:
+    if args.threads:
+        set_num_threads(args.threads)
     start = time.perf_counter()
     loaded = load(args)
     runner = loaded.runner()
     load_time = time.perf_counter() - start
-    inputs = parse_inputs(args.input, loaded.inputs)
+    inputs = parse_inputs(args.input, loaded)
     start = time.perf_counter()
     runner.run(inputs)
     first = time.perf_counter() - start
-    steady = _steady(runner, inputs, max(args.repeat, 1))
+    steady = _steady(runner, inputs, args.repeat)
     facts = {
-        "load ms": 1e3 * load_time,
-        "first call ms": 1e3 * first,
-        "steady median ms": 1e3 * statistics.median(steady),
-        "steady min ms": 1e3 * min(steady),
-        "peak memory bytes": _peak_memory(),
-        "operators ms": _per_operator(runner, inputs, min(max(args.repeat, 1), 5)),
+        "load_ms": 1e3 * load_time,
+        "first_call_ms": 1e3 * first,
+        "steady_median_ms": 1e3 * statistics.median(steady),
+        "steady_min_ms": 1e3 * min(steady),
+        "peak_memory_bytes": _peak_memory(),
+        "operators_ms": _per_operator(runner, inputs, min(args.repeat, 5)),
     }
     if args.json:
         print(json.dumps(facts, indent=2))
@@ -96,12 +107,12 @@ def _peak_memory() -> int | None:
 
 
 def _print(facts: dict[str, Any], top: int) -> None:
-    print(f"load          {facts['load ms']:9.2f} ms")
-    print(f"first call    {facts['first call ms']:9.2f} ms")
-    print(f"steady        {facts['steady median ms']:9.2f} ms median, {facts['steady min ms']:.2f} ms best")
-    if facts["peak memory bytes"] is not None:
-        print(f"peak memory   {human_bytes(facts['peak memory bytes']):>12}")
-    rows = facts["operators ms"]
+    print(f"load          {facts['load_ms']:9.2f} ms")
+    print(f"first call    {facts['first_call_ms']:9.2f} ms")
+    print(f"steady        {facts['steady_median_ms']:9.2f} ms median, {facts['steady_min_ms']:.2f} ms best")
+    if facts["peak_memory_bytes"] is not None:
+        print(f"peak memory   {human_bytes(facts['peak_memory_bytes']):>12}")
+    rows = facts["operators_ms"]
     total = sum(rows.values()) or 1.0
     width = max(map(len, rows), default=8)
     print(f"\n{'operator':<{width}} {'ms':>9} {'share':>7}")

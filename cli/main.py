@@ -13,6 +13,8 @@ __all__ = ["EXIT_ERROR", "build_parser", "main"]
 
 EXIT_ERROR = 1
 """The model or its inputs are at fault."""
+EXIT_INTERRUPTED = 130
+"""Stopped from the keyboard."""
 
 _EPILOG = """\
 examples:
@@ -54,5 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()  # the reader of our output went away: nothing left to say
         return EXIT_ERROR
     except (OarlockError, OSError) as error:
-        print(f"oarlock {args.command}: {error}", file=sys.stderr)
+        print(f"oarlock {args.command}: {' '.join(str(error).split())}", file=sys.stderr)
         return EXIT_ERROR
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED

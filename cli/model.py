@@ -17,8 +17,9 @@ from ..ir.dtypes import to_numpy
 from ..ir.feeding import Stripped, strip_feed_fetch
 from ..ir.printer import var_text
 from ..ir.saved_model import SavedModel, read_model
+from ..jit.inputs import InputChecker
 
-__all__ = ["Loaded", "add_input_argument", "add_model_arguments", "human_bytes", "load", "parse_inputs"]
+__all__ = ["Loaded", "add_input_argument", "add_model_arguments", "human_bytes", "human_count", "load", "parse_inputs"]
 
 _INPUT_HELP = (
     "an input, as x.npy, NAME=x.npy, random:1x3x48x320 or NAME=random:SHAPE; repeat for several inputs. "
@@ -46,6 +47,7 @@ class Loaded:
         if method not in model.programs:
             raise InputError(f"there is no method '{method}'; the model has {', '.join(sorted(model.programs))}")
         self.saved = model
+        self.method = method
         self.program: ProgramDesc = model.programs[method]
         self.stripped: Stripped = strip_feed_fetch(self.program)
 
@@ -69,18 +71,21 @@ class Loaded:
         )
 
 
-def load(args: argparse.Namespace) -> Loaded:
-    """Read the model that the arguments name."""
-    return Loaded(read_model(args.model, args.model_filename, args.params_filename), args.method)
+def load(args: argparse.Namespace, check_operators: bool = True) -> Loaded:
+    """Read the model that the arguments name; without ``check_operators`` even one that cannot run here."""
+    model = read_model(args.model, args.model_filename, args.params_filename, check_operators=check_operators)
+    return Loaded(model, args.method)
 
 
-def parse_inputs(specs: Sequence[str], declared: Sequence[VarDesc]) -> list[np.ndarray[Any, Any]]:
-    """Arrays for the declared inputs, in their order.
+def parse_inputs(specs: Sequence[str], loaded: Loaded) -> list[np.ndarray[Any, Any]]:
+    """Arrays for the inputs that the model declares, in their order.
 
     Raises:
-        InputError: an unknown name, a missing input, a file that is no array, a shape that cannot be read.
+        InputError: an unknown name, a missing input, a file that is no array, a shape that cannot be read, an array
+            that does not fit what the model declares.
     """
     given: dict[str, np.ndarray[Any, Any]] = {}
+    declared = loaded.inputs
     names = [var.name for var in declared]
     for spec in specs:
         name, value = _split(spec, names)
@@ -92,7 +97,7 @@ def parse_inputs(specs: Sequence[str], declared: Sequence[VarDesc]) -> list[np.n
     missing = [name for name in names if name not in given]
     if missing:
         raise InputError(f"no --input for {', '.join(missing)}; the model takes {_listed(declared)}")
-    return [given[name] for name in names]
+    return InputChecker(declared, loaded.method).values([given[name] for name in names])
 
 
 def _split(spec: str, names: Sequence[str]) -> tuple[str, str]:
@@ -134,6 +139,15 @@ def _random(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any, Any
     if dtype.kind in "iub":
         return rng.integers(0, 2, shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
+
+
+def human_count(count: float) -> str:
+    """``108``, ``2.30 G`` and the like."""
+    for unit in ("", "k", "M"):
+        if count < 1000:
+            return f"{count:.0f}" if not unit else f"{count:.2f} {unit}"
+        count /= 1000
+    return f"{count:.2f} G"
 
 
 def human_bytes(count: float) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
 import json
 from typing import Any
 
+from ..errors import InputError
 from ..executor import kernels
 from ..ir.program_io import read_program
 from ..ir.registry import REQUIRED, Operator, registered
@@ -25,7 +27,7 @@ def add_parser(commands: Any) -> None:
         "a list, one with ? may be absent.",
     )
     parser.add_argument("names", nargs="*", metavar="OP", help="only these, in full")
-    parser.add_argument("--missing", metavar="MODEL", help="what MODEL needs and oarlock lacks")
+    parser.add_argument("--missing", metavar="MODEL", help="what MODEL needs and oarlock lacks; exit code 1 if any")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(handler=_ops)
 
@@ -36,7 +38,7 @@ def _ops(args: argparse.Namespace) -> int:
     kernels.import_families()
     rows = [_facts(each) for each in registered() if each.forward_of is None]
     if args.names:
-        rows = [row for row in rows if row["type"] in args.names]
+        rows = _named(rows, args.names)
     if args.json:
         print(json.dumps(rows, indent=2))
     elif args.names:
@@ -44,7 +46,16 @@ def _ops(args: argparse.Namespace) -> int:
             _print_full(row)
     else:
         _print_table(rows)
-    return 0 if rows else 1
+    return 0
+
+
+def _named(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+    by_type = {row["type"]: row for row in rows}
+    for name in names:
+        if name not in by_type:
+            near = difflib.get_close_matches(name, by_type, 3)
+            raise InputError(f"there is no operator '{name}'" + (f"; near are {', '.join(near)}" if near else ""))
+    return [by_type[name] for name in names]
 
 
 def _missing(path: str, as_json: bool) -> int:

@@ -31,7 +31,7 @@ def add_parser(commands: Any) -> None:
 
 def _run(args: argparse.Namespace) -> int:
     loaded = load(args)
-    inputs = parse_inputs(args.input, loaded.inputs)
+    inputs = parse_inputs(args.input, loaded)
     outputs = dict(zip(loaded.stripped.fetches, loaded.runner().run(inputs), strict=True))
     for name, value in outputs.items():
         print(f"{name}: {_summary(value)}")

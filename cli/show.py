@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
+from ..ir.desc import VarDesc
 from ..ir.printer import program_text, var_text
+from ..ir.saved_model import missing_operators
+from ..proto.parameters import parameter_path
 from .cost import count_macs
-from .model import Loaded, add_input_argument, add_model_arguments, human_bytes, load, parse_inputs
+from .model import Loaded, add_input_argument, add_model_arguments, human_bytes, human_count, load, parse_inputs
 
 __all__ = ["add_parser"]
+
+_FILES = 6
+"""So many files are listed in text."""
 
 
 def add_parser(commands: Any) -> None:
@@ -31,13 +39,13 @@ def add_parser(commands: Any) -> None:
 
 
 def _show(args: argparse.Namespace) -> int:
-    loaded = load(args)
+    loaded = load(args, check_operators=False)
     if args.program and not args.json:
         print(program_text(loaded.program), end="")
         return 0
     facts = _facts(loaded)
     if args.input:
-        inputs = parse_inputs(args.input, loaded.inputs)
+        inputs = parse_inputs(args.input, loaded)
         stripped = loaded.stripped
         facts["macs"] = count_macs(
             stripped.program, stripped.feeds, stripped.fetches, inputs, dict(loaded.saved.values)
@@ -54,19 +62,38 @@ def _show(args: argparse.Namespace) -> int:
 def _facts(loaded: Loaded) -> dict[str, Any]:
     values = loaded.saved.values
     ops = Counter(op.type for block in loaded.stripped.program.blocks for op in block.ops)
-    files = loaded.saved.files
     return {
-        "files": {} if files is None else {"program": files.programs, "parameters": files.params},
-        "saved by": _version(loaded.program.version),
+        "files": _files(loaded),
+        "saved_by": _version(loaded.program.version),
         "methods": sorted(loaded.saved.programs),
-        "inputs": {var.name: var_text(var) for var in loaded.inputs},
-        "outputs": {var.name: var_text(var) for var in loaded.outputs},
-        "parameters": {name: f"{value.dtype.name}{list(value.shape)}" for name, value in sorted(values.items())},
-        "parameter elements": sum(int(value.size) for value in values.values()),
-        "parameter bytes": sum(int(value.nbytes) for value in values.values()),
+        "inputs": [_variable(var) for var in loaded.inputs],
+        "outputs": [_variable(var) for var in loaded.outputs],
+        "parameters": [_entry(name, value.dtype.name, value.shape) for name, value in sorted(values.items())],
+        "parameter_elements": sum(int(value.size) for value in values.values()),
+        "parameter_bytes": sum(int(value.nbytes) for value in values.values()),
         "blocks": len(loaded.stripped.program.blocks),
         "operators": dict(ops.most_common()),
+        "unsupported": missing_operators(loaded.program),
     }
+
+
+def _files(loaded: Loaded) -> dict[str, int]:
+    """Path -> size in bytes."""
+    files = loaded.saved.files
+    if files is None:
+        return {}
+    separate = [parameter_path(files.folder, name) for name in sorted(loaded.saved.values)] if files.separate else []
+    paths = [*files.programs.values(), *dict.fromkeys(files.params.values()), *separate]
+    return {path: os.path.getsize(path) for path in paths if os.path.exists(path)}
+
+
+def _variable(var: VarDesc) -> dict[str, Any]:
+    text = var_text(var)
+    return _entry(var.name, text.partition("[")[0], var.shape or ())
+
+
+def _entry(name: str, dtype: str, shape: Sequence[int]) -> dict[str, Any]:
+    return {"name": name, "dtype": dtype, "shape": list(shape)}
 
 
 def _version(version: int | None) -> str:
@@ -77,24 +104,36 @@ def _version(version: int | None) -> str:
 
 
 def _print_facts(facts: dict[str, Any], all_parameters: bool) -> None:
-    print(f"saved by    {facts['saved by']}")
+    files = list(facts["files"].items())
+    for index, (path, size) in enumerate(files[:_FILES]):
+        print(f"{'' if index else 'files':<11} {path} ({human_bytes(size)})")
+    if len(files) > _FILES:
+        print(f"            and {len(files) - _FILES} more ({human_bytes(sum(size for _, size in files[_FILES:]))})")
+    print(f"saved by    {facts['saved_by']}")
     if len(facts["methods"]) > 1:
         print(f"methods     {', '.join(facts['methods'])}")
     for title in ("inputs", "outputs"):
-        for index, (name, text) in enumerate(facts[title].items()):
-            print(f"{title if index == 0 else '':<11} {name}: {text}")
-    count, size = facts["parameter elements"], human_bytes(facts["parameter bytes"])
+        for index, entry in enumerate(facts[title]):
+            print(f"{'' if index else title:<11} {_text(entry)}")
+    count, size = facts["parameter_elements"], human_bytes(facts["parameter_bytes"])
     print(f"parameters  {len(facts['parameters'])} tensors, {count:,} elements, {size}")
     if all_parameters:
-        for name, text in facts["parameters"].items():
-            print(f"            {name}: {text}")
-    total = sum(facts["operators"].values())
+        for entry in facts["parameters"]:
+            print(f"            {_text(entry)}")
+    _print_operators(facts)
+
+
+def _text(entry: dict[str, Any]) -> str:
+    return f"{entry['name']}: {entry['dtype']}{entry['shape']}"
+
+
+def _print_operators(facts: dict[str, Any]) -> None:
     blocks = f" in {facts['blocks']} blocks" if facts["blocks"] > 1 else ""
-    print(f"operators   {total}{blocks}")
+    print(f"operators   {sum(facts['operators'].values())}{blocks}")
     width = max(map(len, facts["operators"]), default=0)
     for name, count in facts["operators"].items():
-        print(f"            {name:<{width}} {count:5}")
+        print(f"            {name:<{width}} {count:5}{'  not supported' if name in facts['unsupported'] else ''}")
     if "macs" in facts:
-        print(f"MACs        {sum(facts['macs'].values()) / 1e6:,.1f} million")
+        print(f"MACs        {human_count(sum(facts['macs'].values()))}")
         for name, macs in sorted(facts["macs"].items(), key=lambda item: -item[1]):
-            print(f"            {name:<{width}} {macs / 1e6:,.1f} million")
+            print(f"            {name:<{width}} {human_count(macs):>8}")

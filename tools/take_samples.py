@@ -31,7 +31,6 @@ SAMPLES = (
     "many_dtypes_inputs",
     "no_params",
     "output_is_input",
-    "params_float16",
     "slash_names",
     "static_conv_bn",
     "static_mlp",
