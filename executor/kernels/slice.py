@@ -208,7 +208,7 @@ def strided_slice_grad(
     if isinstance(x, TensorArray):
         index = _strided_index([len(x)], given, [0], (starts, ends, strides), ())[0]
         grad = TensorArray(None if each is None else np.zeros_like(each) for each in x)
-        places: Sequence[int] = range(len(x))[index]
+        places: Any = range(len(x))[index]
         for place, each in zip(places, d_out, strict=True):
             grad[place] = each
         return grad

@@ -1,0 +1,280 @@
+"""Order and search: arg_max, arg_min, argsort, top_k, kthvalue, mode, searchsorted.
+
+Not-a-number sorts last (first when descending). Equal elements keep their order, lowest index first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+
+from ...ir.desc import OpDesc
+from ...ir.dtypes import UNSET, DType
+from ...ir.registry import GradMaker, OpContext, define, operator
+from ..values import Array, Meta
+from .common import as_ints, follow_rank, normalize_axis
+
+__all__ = ["argsort", "kthvalue", "mode", "searchsorted", "stable_order", "top_k", "top_k_v2"]
+
+
+def _arg_extreme(find: Callable[..., Any], worst: float) -> Callable[..., Array]:
+    """A kernel for the place of the largest or smallest element; the first of equals, NaN only among NaN."""
+
+    def kernel(
+        x: Array,
+        *,
+        axis: int,
+        keepdims: bool = False,
+        flatten: bool = False,
+        dtype: int = DType.INT64,
+        ctx: OpContext | None = None,
+    ) -> Array:
+        """The index along ``axis`` (of the flat tensor with ``flatten``) as int64 or int32."""
+        if dtype not in (DType.INT64, DType.INT32, UNSET):
+            raise ValueError(f"dtype is {dtype}, an index is int32 (2) or int64 (3)")
+        along = x.reshape(-1) if flatten else x
+        at = 0 if flatten else normalize_axis(axis, x.ndim)
+        if not x.size or (along.ndim and not along.shape[at]):
+            raise ValueError(f"X has shape {list(x.shape)}, there is nothing to choose from")
+        index = np.asarray(_find(find, worst, along, at), np.int32 if dtype == DType.INT32 else np.int64)
+        if keepdims:
+            return (
+                index.reshape((1,) * max(x.ndim, 1)) if flatten or not x.ndim else np.expand_dims(index, at)
+            )
+        return follow_rank(index, ctx.declared("Out") if ctx is not None else None)
+
+    return kernel
+
+
+def _find(find: Callable[..., Any], worst: float, x: Array, axis: int) -> Any:
+    if x.ndim == 0:
+        return 0
+    index = find(x, axis)
+    if x.dtype.kind in "iub":
+        return index
+    picked = np.take_along_axis(x, np.expand_dims(index, axis), axis)
+    if np.isnan(picked).any():  # numpy stops at the first NaN
+        return find(np.where(np.isnan(x), x.dtype.type(worst), x), axis)
+    return index
+
+
+for _type, _function, _worst in (("arg_max", np.argmax, -np.inf), ("arg_min", np.argmin, np.inf)):
+    define(_type, _arg_extreme(_function, _worst), inputs="X", outputs="Out", gradient=None)
+
+
+def stable_order(x: Array, axis: int, descending: bool = False) -> Array:
+    """The indices that sort ``x`` along ``axis``, equal elements in their order."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    last = x.shape[axis] - 1
+    order: Array = last - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+    return order
+
+
+def _scatter_back(shape: tuple[int, ...], index: Array, d_out: Array, axis: int) -> Array:
+    """Zeros of ``shape`` with the gradients at the indices that were picked along ``axis``."""
+    if not shape:
+        return d_out.reshape(shape)
+    grad = np.zeros(shape, d_out.dtype)
+    np.put_along_axis(grad, index.astype(np.int64, copy=False), d_out, axis)
+    return grad
+
+
+@operator("argsort", inputs="X", outputs="Out Indices", ignores="stable")
+def argsort(x: Array, *, axis: int = -1, descending: bool = False) -> tuple[Array, Array]:
+    """X sorted along ``axis``, and where each element came from (int64)."""
+    at = normalize_axis(axis, x.ndim)
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    order = stable_order(x, at, descending)
+    return np.take_along_axis(x, order, at), order.astype(np.int64, copy=False)
+
+
+@argsort.gradient(takes="Indices X~ Out@GRAD", gives="X@GRAD")
+def argsort_grad(index: Array, x: Array | Meta, d_out: Array, *, axis: int = -1) -> Array:
+    """The gradients put back where the elements came from."""
+    return _scatter_back(x.shape, index, d_out, normalize_axis(axis, x.ndim))
+
+
+def _count(k_tensor: Any, k: int, size: int) -> int:
+    count = k if k_tensor is None else as_ints(k_tensor)[0]
+    if not 1 <= count <= size:
+        raise ValueError(f"k is {count}, the dimension has {size} element(s)")
+    return count
+
+
+def _few_of_many(rows: Array, count: int, largest: bool) -> Array:
+    """As the first ``count`` of a stable sort of each row, without sorting the rows. No NaN in ``rows``."""
+    place = rows.shape[1] - count if largest else count - 1
+    edge = np.partition(rows, place, axis=1)[:, place, None]
+    better = rows > edge if largest else rows < edge
+    equal = rows == edge
+    room = count - better.sum(axis=1, keepdims=True)
+    equal &= np.cumsum(equal, axis=1) <= room
+    chosen = np.nonzero(better | equal)[1].reshape(len(rows), count)
+    order = stable_order(np.take_along_axis(rows, chosen, 1), 1, largest)
+    return np.take_along_axis(chosen, order, 1)
+
+
+def top_order(x: Array, count: int, axis: int, largest: bool) -> Array:
+    """The indices of the ``count`` largest or smallest elements along ``axis``, best first (int64)."""
+    moved = np.moveaxis(x, axis, -1)
+    size = moved.shape[-1]
+    many = size >= 64 and count * 8 <= size and x.size
+    if many and not (x.dtype.kind not in "iub" and np.isnan(x).any()):
+        rows = moved.reshape(-1, size)
+        index = _few_of_many(rows, count, largest).reshape(*moved.shape[:-1], count)
+        return np.moveaxis(index, -1, axis)
+    order = np.moveaxis(stable_order(x, axis, largest), axis, -1)[..., :count]
+    return np.moveaxis(order, -1, axis)
+
+
+def _top(x: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    index = np.ascontiguousarray(top_order(x, count, axis, largest)).astype(np.int64, copy=False)
+    return np.take_along_axis(x, index, axis), index
+
+
+@operator("top_k", inputs="X K?", outputs="Out Indices")
+def top_k(x: Array, k_tensor: Any, *, k: int = 1) -> tuple[Array, Array]:
+    """The ``k`` largest of the last dimension, largest first, and their indices; K goes before the attribute."""
+    if x.ndim == 0:
+        raise ValueError("X is 0-d, there is no dimension to choose from")
+    return _top(x, _count(k_tensor, k, x.shape[-1]), x.ndim - 1, True)
+
+
+@top_k.gradient(takes="X Indices Out@GRAD", gives="X@GRAD")
+def top_k_grad(x: Array, index: Array, d_out: Array) -> Array:
+    """The gradients where the elements came from, zero elsewhere."""
+    return _scatter_back(x.shape, index, d_out, x.ndim - 1)
+
+
+_copying_maker = cast(GradMaker, top_k.grad_maker)
+
+
+@top_k.gradient_maker
+def _top_k_grad_maker(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
+    """The grad op without the attribute ``k``, as Paddle makes it."""
+    made = _copying_maker(op, no_grad)
+    for grad in made:
+        grad.attrs.pop("k", None)
+        grad.attr_types.pop("k", None)
+    return made
+
+
+@operator("top_k_v2", inputs="X K?", outputs="Out Indices", ignores="sorted")
+def top_k_v2(
+    x: Array, k_tensor: Any, *, k: int = 1, axis: int = -1, largest: bool = True
+) -> tuple[Array, Array]:
+    """The ``k`` largest or smallest along ``axis``, best first, and their indices.
+
+    Without ``sorted`` any order would do; they come sorted all the same.
+    """
+    at = normalize_axis(axis, x.ndim)
+    count = _count(k_tensor, k, x.shape[at] if x.ndim else 1)
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    return _top(x, count, at, largest)
+
+
+@top_k_v2.gradient(takes="X Indices K? Out@GRAD", gives="X@GRAD")
+def top_k_v2_grad(x: Array, index: Array, k_tensor: Any, d_out: Array, *, axis: int = -1) -> Array:
+    """The gradients where the elements came from, zero elsewhere."""
+    return _scatter_back(x.shape, index, d_out, normalize_axis(axis, x.ndim))
+
+
+def _picked(x: Array, index: Array, axis: int, keep: bool, ctx: OpContext | None) -> tuple[Array, Array]:
+    """Elements and their indices (that dimension of size 1), the dimension dropped unless kept."""
+    values = np.take_along_axis(x, index, axis)
+    places = index.astype(np.int64, copy=False)
+    if keep:
+        return values, places
+    values, places = values.squeeze(axis), places.squeeze(axis)
+    if ctx is not None and not values.ndim:
+        return follow_rank(values, ctx.declared("Out")), follow_rank(places, ctx.declared("Indices"))
+    return values, places
+
+
+def _picked_grad(x: Array, index: Array, d_out: Array, axis: int, keep: bool) -> Array:
+    at = normalize_axis(axis, x.ndim)
+    if not x.ndim or keep:
+        return _scatter_back(x.shape, index, d_out, at)
+    shape = (*x.shape[:at], 1, *x.shape[at + 1 :])
+    return _scatter_back(x.shape, index.reshape(shape), d_out.reshape(shape), at)
+
+
+@operator("kthvalue", inputs="X", outputs="Out Indices")
+def kthvalue(
+    x: Array, *, k: int = 1, axis: int = -1, keepdim: bool = False, ctx: OpContext | None = None
+) -> tuple[Array, Array]:
+    """The ``k``-th smallest along ``axis`` (1 is the smallest) and its index."""
+    at = normalize_axis(axis, x.ndim)
+    count = _count(None, k, x.shape[at] if x.ndim else 1)
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    index = np.take(stable_order(x, at), [count - 1], at)
+    return _picked(x, index, at, keepdim, ctx)
+
+
+@kthvalue.gradient(takes="X Indices Out@GRAD", gives="X@GRAD")
+def kthvalue_grad(x: Array, index: Array, d_out: Array, *, axis: int = -1, keepdim: bool = False) -> Array:
+    """The gradient where the element came from, zero elsewhere."""
+    return _picked_grad(x, index, d_out, axis, keepdim)
+
+
+@operator("mode", inputs="X", outputs="Out Indices")
+def mode(
+    x: Array, *, axis: int = -1, keepdim: bool = False, ctx: OpContext | None = None
+) -> tuple[Array, Array]:
+    """The most frequent element along ``axis`` (the smallest of several) and the index of its last occurrence."""
+    at = normalize_axis(axis, x.ndim)
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    order = np.moveaxis(stable_order(x, at), at, -1)
+    ordered = np.take_along_axis(np.moveaxis(x, at, -1), order, -1)
+    place = np.arange(ordered.shape[-1])
+    first = np.ones(ordered.shape, np.bool_)
+    first[..., 1:] = ordered[..., 1:] != ordered[..., :-1]
+    run = place - np.maximum.accumulate(np.where(first, place, 0), axis=-1)
+    longest = np.argmax(run, axis=-1)[..., None]
+    index = np.moveaxis(np.take_along_axis(order, longest, -1), -1, at)
+    return _picked(x, index, at, keepdim, ctx)
+
+
+@mode.gradient(takes="X Indices Out@GRAD", gives="X@GRAD")
+def mode_grad(x: Array, index: Array, d_out: Array, *, axis: int = -1, keepdim: bool = False) -> Array:
+    """The gradient where the element came from, zero elsewhere."""
+    return _picked_grad(x, index, d_out, axis, keepdim)
+
+
+def _merged_places(sequence: Array, values: Array, right: bool) -> Array:
+    """Row by row how many elements of the sequence lie before each value, by sorting both together."""
+    count = values.shape[-1]
+    parts = (sequence, values) if right else (values, sequence)
+    order = np.argsort(np.concatenate(parts, axis=-1), axis=-1, kind="stable")
+    start = sequence.shape[-1] if right else 0
+    place = np.empty_like(order)
+    np.put_along_axis(place, order, np.broadcast_to(np.arange(order.shape[-1]), order.shape), -1)
+    among = np.empty_like(order[..., :count])
+    own = np.argsort(values, axis=-1, kind="stable")
+    np.put_along_axis(among, own, np.broadcast_to(np.arange(count), own.shape), -1)
+    return place[..., start : start + count] - among
+
+
+@operator("searchsorted", inputs="SortedSequence Values", outputs="Out", gradient=None)
+def searchsorted(sequence: Array, values: Array, *, out_int32: bool = False, right: bool = False) -> Array:
+    """Where values go into a sorted sequence: one for all, or one per row (equal leading dimensions).
+
+    Equal elements stay behind the value, or before it with ``right``.
+    """
+    if sequence.ndim == 0 or (sequence.ndim > 1 and sequence.shape[:-1] != values.shape[:-1]):
+        raise ValueError(
+            f"SortedSequence {list(sequence.shape)} and Values {list(values.shape)} differ in a dimension "
+            "before the last"
+        )
+    if sequence.ndim == 1:
+        places = np.searchsorted(sequence, values, "right" if right else "left")
+    else:
+        places = _merged_places(sequence, values, right)
+    return np.asarray(places).astype(np.int32 if out_int32 else np.int64, copy=False)
