@@ -13,7 +13,7 @@ from ...ir.registry import OpContext, define
 from ..values import Array, Meta
 from .common import accumulate_dtype, as_ints, follow_rank, normalize_axes
 
-__all__ = ["expanded", "mean", "reduced_axes", "reducer", "shaped"]
+__all__ = ["expanded", "reduced_axes", "reducer", "shaped"]
 
 Axes = tuple[int, ...]
 Reduce = Callable[[Array, Axes], Array]
@@ -262,16 +262,3 @@ for _type, (_reduce, _value_rule) in _BY_TENSORS.items():
 for _type, _reduce in _LOGICAL.items():
     _kernel = _reducer_of_tensors(reducer(_reduce, promote=False))
     define(_type, _kernel, inputs=f"X {_TENSOR_AXES}", outputs="Out", ignores=_IGNORES, gradient=None)
-
-
-def _full_mean(x: Array, *, ctx: OpContext | None = None) -> Array:
-    """The mean of all elements; 0-d, or [1] where the program declares that."""
-    return shaped(_mean(x, tuple(range(x.ndim))), x.shape, (), False, ctx)
-
-
-def _full_mean_grad(x: Meta, d_out: Array) -> Array:
-    return _mean_grad(x, d_out.reshape(()), tuple(range(x.ndim)))
-
-
-mean = define("mean", _full_mean, inputs="X", outputs="Out")
-mean.gradient(takes="X~ Out@GRAD", gives="X@GRAD")(_full_mean_grad)
