@@ -45,7 +45,8 @@ def _silu(x: Array, out: Array) -> None:
 
 def _silu_slope(out: Array, x: Array) -> Array:
     """``s * (1 + x - out)`` with the sigmoid ``s``."""
-    return _sigmoid_of(x) * (1 + x - out)
+    value: Array = _sigmoid_of(x) * (1 + x - out)
+    return value
 
 
 def _silu_bend(out: Array, x: Array) -> Array:
@@ -63,12 +64,14 @@ def _swish(x: Array, out: Array, *, beta: float = 1.0) -> None:
 def _swish_slope(x: Array, *, beta: float = 1.0) -> Array:
     """``s + beta * x * s * (1 - s)`` with ``s = sigmoid(beta * x)``."""
     s = _sigmoid_of(beta * x)
-    return s + beta * x * s * (1 - s)
+    value: Array = s + beta * x * s * (1 - s)
+    return value
 
 
 def _swish_bend(x: Array, *, beta: float = 1.0) -> Array:
     s = _sigmoid_of(beta * x)
-    return beta * s * (1 - s) * (2 + beta * x * (1 - 2 * s))
+    value: Array = beta * s * (1 - s) * (2 + beta * x * (1 - 2 * s))
+    return value
 
 
 def _elu(x: Array, out: Array, *, alpha: float = 1.0) -> None:
@@ -163,7 +166,8 @@ def _softplus_slope(x: Array, *, beta: float = 1.0, threshold: float = 20.0) -> 
 def _softplus_bend(x: Array, *, beta: float = 1.0, threshold: float = 20.0) -> Array:
     scaled = x * beta
     s = _sigmoid_of(scaled)
-    return beta * s * (1 - s) * (scaled.real <= threshold)
+    value: Array = beta * s * (1 - s) * (scaled.real <= threshold)
+    return value
 
 
 def _soft_relu(x: Array, out: Array, *, threshold: float = 40.0) -> None:
@@ -206,7 +210,8 @@ def _softsign(x: Array, out: Array) -> None:
 
 def _softsign_slope(x: Array) -> Array:
     """``1 / (1 + |x|)**2``."""
-    return 1 / np.square(1 + np.abs(x))
+    value: Array = 1 / np.square(1 + np.abs(x))
+    return value
 
 
 def _stanh(x: Array, out: Array, *, scale_a: float = 0.67, scale_b: float = 1.7159) -> None:
@@ -249,7 +254,8 @@ def _mish_slope(x: Array, *, threshold: float = 20.0) -> Array:
     if threshold < 20.0:
         s = np.where(x > threshold, x, s)
     t = np.tanh(s)
-    return t - x * (1 - t * t) * np.expm1(-s)
+    value: Array = t - x * (1 - t * t) * np.expm1(-s)
+    return value
 
 
 def _gelu(x: Array, out: Array, *, approximate: bool = False) -> None:
@@ -279,7 +285,8 @@ def _gelu_slope(x: Array, *, approximate: bool = False) -> Array:
     """The normal distribution function plus ``x`` times its density, or the derivative of the approximation."""
     if approximate:
         t, d_argument = _gelu_inner(x)
-        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * d_argument
+        value: Array = 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * d_argument
+        return value
     below = x * _ROOT_HALF
     erf(below, below)
     density = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
@@ -290,8 +297,10 @@ def _gelu_bend(x: Array, *, approximate: bool = False) -> Array:
     if approximate:
         t, d_argument = _gelu_inner(x)
         dd_argument = 6 * _CUBIC * _ROOT_TWO_BY_PI * x
-        return (1 - t * t) * (d_argument + 0.5 * x * dd_argument - x * t * d_argument * d_argument)
-    return np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * (2 - x * x)
+        value: Array = (1 - t * t) * (d_argument + 0.5 * x * dd_argument - x * t * d_argument * d_argument)
+        return value
+    value: Array = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * (2 - x * x)
+    return value
 
 
 _TABLE: Sequence[tuple[str, Any, Any, Any, Mapping[str, Any]]] = (

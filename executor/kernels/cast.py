@@ -25,7 +25,8 @@ def converted(x: Array, dtype: np.dtype[Any]) -> Array:
     if x.dtype == dtype:
         return x
     if dtype.kind == "b":
-        return x != 0
+        value: Array = x != 0
+        return value
     if x.dtype.kind == "c" and dtype.kind != "c":
         x = x.real
     with np.errstate(all="ignore"):

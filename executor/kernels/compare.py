@@ -72,7 +72,7 @@ for _type, (_function, _kinds) in _COMPARISONS.items():
     )
 
 
-def _logical(type: str, ufunc: np.ufunc) -> Any:
+def _logical(type: str, ufunc: Any) -> Any:
     def kernel(x: Array, y: Array) -> Array:
         if x.dtype != y.dtype:
             promoted(type, x, y)
@@ -82,12 +82,8 @@ def _logical(type: str, ufunc: np.ufunc) -> Any:
     return kernel
 
 
-for _type, _ufunc in (
-    ("logical_and", np.logical_and),
-    ("logical_or", np.logical_or),
-    ("logical_xor", np.logical_xor),
-):
-    define(_type, _logical(_type, _ufunc), inputs="X Y", outputs="Out", gradient=None)
+for _type in ("logical_and", "logical_or", "logical_xor"):
+    define(_type, _logical(_type, getattr(np, _type)), inputs="X Y", outputs="Out", gradient=None)
 
 
 @operator("logical_not", inputs="X", outputs="Out", gradient=None)
@@ -96,7 +92,7 @@ def logical_not(x: Array) -> Array:
     return np.logical_not(_plain(x))
 
 
-def _bitwise(type: str, ufunc: np.ufunc) -> Any:
+def _bitwise(type: str, ufunc: Any) -> Any:
     def kernel(x: Array, y: Array) -> Array:
         if x.dtype != y.dtype:
             promoted(type, x, y)
@@ -107,12 +103,8 @@ def _bitwise(type: str, ufunc: np.ufunc) -> Any:
     return kernel
 
 
-for _type, _ufunc in (
-    ("bitwise_and", np.bitwise_and),
-    ("bitwise_or", np.bitwise_or),
-    ("bitwise_xor", np.bitwise_xor),
-):
-    define(_type, _bitwise(_type, _ufunc), inputs="X Y", outputs="Out", gradient=None)
+for _type in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+    define(_type, _bitwise(_type, getattr(np, _type)), inputs="X Y", outputs="Out", gradient=None)
 
 
 @operator("bitwise_not", inputs="X", outputs="Out", gradient=None)
@@ -193,7 +185,7 @@ def is_empty(x: Array, *, ctx: OpContext | None = None) -> Array:
     return follow_rank(np.asarray(x.size == 0), None if ctx is None else ctx.declared("Out"))
 
 
-def _by_element(type: str, ufunc: np.ufunc, whole: bool) -> Any:
+def _by_element(type: str, ufunc: Any, whole: bool) -> Any:
     """``ufunc`` where the dtype has such values; ``whole``: what it is of integers."""
 
     def kernel(x: Array) -> Array:
@@ -205,7 +197,7 @@ def _by_element(type: str, ufunc: np.ufunc, whole: bool) -> Any:
     return kernel
 
 
-def _any_element(type: str, ufunc: np.ufunc, whole: bool) -> Any:
+def _any_element(type: str, ufunc: Any, whole: bool) -> Any:
     """The 1.x form: one boolean of shape ``[1]`` for the whole tensor."""
     reduce = np.all if whole else np.any
     by_element = _by_element(type, ufunc, whole)
@@ -219,11 +211,8 @@ def _any_element(type: str, ufunc: np.ufunc, whole: bool) -> Any:
     return kernel
 
 
-for _type, _ufunc, _whole in (
-    ("isfinite", np.isfinite, True),
-    ("isinf", np.isinf, False),
-    ("isnan", np.isnan, False),
-):
+for _type in ("isfinite", "isinf", "isnan"):
+    _ufunc, _whole = getattr(np, _type), _type == "isfinite"
     define(_type, _any_element(_type, _ufunc, _whole), inputs="X", outputs="Out", gradient=None)
     define(
         f"{_type}_v2", _by_element(f"{_type}_v2", _ufunc, _whole), inputs="X", outputs="Out", gradient=None

@@ -19,7 +19,10 @@ from .pointwise import refuse_dtype, widened
 
 __all__ = ["fft_c2c", "fft_c2r", "fft_r2c", "frame", "overlap_add", "stft"]
 
-_COMPLEX_OF = {np.dtype(np.float32): np.dtype(np.complex64), np.dtype(np.float64): np.dtype(np.complex128)}
+_COMPLEX_OF: dict[np.dtype[Any], np.dtype[Any]] = {
+    np.dtype(np.float32): np.dtype(np.complex64),
+    np.dtype(np.float64): np.dtype(np.complex128),
+}
 _REAL_OF = {wide: narrow for narrow, wide in _COMPLEX_OF.items()}
 
 
@@ -60,7 +63,7 @@ def imag_grad(d_out: Array) -> Array:
 def conj(x: Array) -> Array:
     """The complex conjugate; a real tensor itself."""
     widened("conj", "X", x.dtype, "fci")
-    return np.conj(x) if x.dtype.kind == "c" else x
+    return np.asarray(np.conj(x)) if x.dtype.kind == "c" else x
 
 
 conj.gradient_op("conj", takes="X=Out@GRAD", gives="Out=X@GRAD")
@@ -71,7 +74,7 @@ def angle(x: Array) -> Array:
     """The argument of a complex number; of a real one pi where negative, else 0."""
     widened("angle", "X", x.dtype, "fc")
     if x.dtype.kind == "c":
-        return np.arctan2(x.imag, x.real)
+        return np.asarray(np.arctan2(x.imag, x.real))
     return np.multiply(x < 0, np.pi, dtype=np.float64).astype(x.dtype)
 
 
@@ -146,7 +149,8 @@ def _axes(axes: Sequence[int], ndim: int) -> list[int]:
 def _transform(x: Array, axes: Sequence[int], forward: bool, factor: float) -> Array:
     """The complex transform over ``axes``, times ``factor``; the identity where there are none."""
     if not axes:
-        return x * x.dtype.type(factor)
+        value: Array = x * x.dtype.type(factor)
+        return value
     function: Callable[..., Any] = np.fft.fftn if forward else np.fft.ifftn
     result = function(x, axes=axes, norm="backward" if forward else "forward")
     return np.asarray(result * factor if factor != 1.0 else result).astype(x.dtype, copy=False)

@@ -130,7 +130,7 @@ def _signed(kernel: Any, positional: Sequence[str], keywords: Sequence[inspect.P
 
 def chosen(mask: Array, low: Any, like: Array) -> Array:
     """1 where the mask holds, else ``low``, in the dtype of ``like``; a fraction of the cost of ``where``."""
-    result = np.multiply(~mask, low, dtype=like.dtype)
+    result: Array = np.multiply(~mask, low, dtype=like.dtype)
     result += mask
     return result
 

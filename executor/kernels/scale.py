@@ -27,7 +27,8 @@ def _scaled(x: Array, factor: float, bias: float, bias_first: bool, out: Array |
     by, plus = _number(factor, x.dtype), _number(bias, x.dtype)
     if x.dtype not in _DIRECT and x.dtype.kind not in "iu":
         if x.dtype.kind == "b":
-            return np.logical_and(x, by) | plus if not bias_first else np.logical_and(x | plus, by)
+            value: Array = np.logical_and(x, by) | plus if not bias_first else np.logical_and(x | plus, by)
+            return value
         wide = _scaled(x.astype(np.float32), float(by), float(plus), bias_first, None)
         return wide.astype(x.dtype)
     if by == 1 and plus == 0:

@@ -107,7 +107,8 @@ def erfinv(x: Array) -> Array:
     def tail(v: Array) -> Array:
         r = np.sqrt(-np.log1p(-np.abs(v)))
         mid, far = _ratio(tables.ERFINV_MID, r), _ratio(tables.ERFINV_FAR, r)
-        return np.copysign(r * np.where(r < 2.5, mid, far), v)
+        value: Array = np.copysign(r * np.where(r < 2.5, mid, far), v)
+        return value
 
     def beyond(v: Array) -> Array:
         return np.copysign(np.inf, v)

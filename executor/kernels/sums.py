@@ -31,9 +31,13 @@ def _dense_sum(arrays: Sequence[Array]) -> Array:
         return first
     wide = accumulate_dtype(first.dtype)
     with np.errstate(all="ignore"):
-        total = binary(np.add, *(array.astype(wide, copy=False) for array in full[:2]), out=None)
-        for array in full[2:]:
-            total = binary(np.add, np.asarray(total), array.astype(wide, copy=False), out=np.asarray(total))
+        total = full[0].astype(wide, copy=False)
+        owned = False
+        for array in full[1:]:
+            total = np.asarray(
+                binary(np.add, total, array.astype(wide, copy=False), total if owned else None)
+            )
+            owned = True
     return total.astype(first.dtype, copy=False)
 
 

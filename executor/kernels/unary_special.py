@@ -33,12 +33,14 @@ def _double(function: Callable[[Array], Array], x: Array) -> Array:
 
 def _erf_slope(x: Array) -> Array:
     """``2 / sqrt(pi) * exp(-x**2)``."""
-    return _TWO_BY_ROOT_PI * np.exp(-x * x)
+    value: Array = _TWO_BY_ROOT_PI * np.exp(-x * x)
+    return value
 
 
 def _erfinv_slope(y: Array) -> Array:
     """``sqrt(pi) / 2 * exp(y**2)`` with ``y`` the result."""
-    return np.exp(y * y) / _TWO_BY_ROOT_PI
+    value: Array = np.exp(y * y) / _TWO_BY_ROOT_PI
+    return value
 
 
 pointwise("erf", special.erf, _erf_slope)
@@ -70,7 +72,8 @@ pointwise("polygamma", _polygamma, _polygamma_slope, keeps="x", **_LOWER)
 
 def _i0e_slope(out: Array, x: Array) -> Array:
     """``i1e(x) - sign(x) * i0e(x)``."""
-    return _double(special.i1e, x) - np.sign(x) * out
+    value: Array = _double(special.i1e, x) - np.sign(x) * out
+    return value
 
 
 def _i1_slope(out: Array, x: Array) -> Array:
