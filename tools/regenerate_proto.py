@@ -3,7 +3,7 @@
     python tools/regenerate_proto.py            write the module
     python tools/regenerate_proto.py --check    exit 1 when the module in the tree is another one
 
-It needs the compiler of protobuf 25 (``grpcio-tools==1.62.3``, in the ``dev`` extra): the module that this
+It needs the compiler of protobuf 25 (``grpcio-tools==1.62.3``, the ``protoc`` extra): the module that this
 one writes imports on every protobuf runtime from 4.25 on, while a newer compiler writes modules that refuse
 an older runtime. That package wants protobuf 4; where it has an environment of its own, ``PROTOC_PYTHON``
 names its interpreter.
