@@ -5,11 +5,13 @@ Cuts are views.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...ir.dtypes import to_numpy
 from ...ir.registry import operator
 from ..values import Array, LoDTensor, Meta, array_of
 from .common import as_ints, normalize_axis
@@ -236,3 +238,52 @@ def partial_sum_grad(
 ) -> list[Array]:
     """Zero but for the columns taken."""
     return _padded(x, [d_out] * len(x), start_index, length)
+
+
+@operator(
+    "coalesce_tensor", inputs="Input*", outputs="Output* FusedOutput", ignores="persist_output", gradient=None
+)
+def coalesce_tensor(
+    tensors: Sequence[Array],
+    *,
+    dtype: int,
+    copy_data: bool = False,
+    set_constant: bool = False,
+    constant: float = 0.0,
+    use_align: bool = True,
+    align_size: int = -1,
+    user_defined_size_of_dtype: int = -1,
+    concated_shapes: Ints = (),
+    concated_ranks: Ints = (),
+) -> tuple[list[Array], Array]:
+    """One flat tensor with room for all, and views of it in the shapes of the inputs.
+
+    Every part starts at a multiple of ``align_size`` bytes (4096 when it is not stated), counted with the
+    stated element size. The parts hold copies of the inputs, a constant, or zeros.
+    """
+    kind = to_numpy(dtype)
+    size = user_defined_size_of_dtype if user_defined_size_of_dtype > 0 else kind.itemsize
+    step = align_size if align_size > 0 else 4096
+    shapes = _ranked(concated_shapes, concated_ranks) or [part.shape for part in tensors]
+    counts = [math.prod(shape) for shape in shapes]
+    rooms = [-(-count * size // step) * step // size if use_align else count for count in counts]
+    fused = np.full(sum(rooms), constant if set_constant else 0, kind)
+    starts = [sum(rooms[:at]) for at in range(len(rooms))]
+    parts = [
+        fused[start : start + count].reshape(shape)
+        for start, count, shape in zip(starts, counts, shapes, strict=True)
+    ]
+    if copy_data:
+        for part, tensor in zip(parts, tensors, strict=True):
+            part[...] = tensor
+    return parts, fused
+
+
+def _ranked(sizes: Ints, ranks: Ints) -> list[Ints]:
+    """Shapes that are written end to end, with the rank of each."""
+    shapes: list[Ints] = []
+    start = 0
+    for rank in ranks:
+        shapes.append(sizes[start : start + rank])
+        start += rank
+    return shapes

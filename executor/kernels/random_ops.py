@@ -56,7 +56,8 @@ def gaussian(shape: Ints, dtype: np.dtype[Any], mean: float, std: float, seed: i
     draw = generator(seed)
     if dtype.kind == "c":
         parts = draw.standard_normal((2, *shape), kind.type) * kind.type(std / math.sqrt(2))
-        return (parts[0] + 1j * parts[1] + mean).astype(dtype)
+        joined: Array = (parts[0] + 1j * parts[1] + mean).astype(dtype)
+        return joined
     drawn = np.asarray(draw.standard_normal(shape, kind.type))
     drawn *= kind.type(std)
     drawn += kind.type(mean)
@@ -196,7 +197,8 @@ def truncated_gaussian_random(
         flat[outside] = draw.standard_normal(outside.size, flat.dtype.type)
         outside = outside[(flat[outside] < a) | (flat[outside] > b)]
     flat[outside] = draw.uniform(a, b, outside.size)  # limits far out in a tail, where the density is flat
-    return (flat * flat.dtype.type(std) + flat.dtype.type(mean)).astype(kind, copy=False).reshape(shape)
+    scaled: Array = (flat * flat.dtype.type(std) + flat.dtype.type(mean)).astype(kind, copy=False)
+    return scaled.reshape(shape)
 
 
 @operator("randint", inputs="ShapeTensor? ShapeTensorList*", outputs="Out", gradient=None)
@@ -231,7 +233,7 @@ def randperm(*, n: int, dtype: int = DType.INT64, seed: int = 0) -> Array:
 @operator("bernoulli", inputs="X", outputs="Out", gradient=None)
 def bernoulli(x: Array) -> Array:
     """Ones with the probability that X holds, else zeros."""
-    if x.size and not (0 <= float(x.min()) and float(x.max()) <= 1):
+    if x.size and (float(x.min()) < 0 or float(x.max()) > 1 or np.isnan(x).any()):
         raise ValueError("X holds a probability outside [0, 1]")
     return np.asarray(generator().random(x.shape) < x).astype(x.dtype)
 
@@ -280,7 +282,8 @@ def exponential(x: Array | Meta, *, lambda_: float = 1.0) -> Array:
     """Exponential waiting times of rate ``lambda`` in the shape and dtype of X."""
     _need_float(x.dtype)
     drawn = np.asarray(generator().standard_exponential(x.shape, _real(x.dtype).type))
-    return (drawn / drawn.dtype.type(lambda_)).astype(x.dtype, copy=False)
+    times: Array = (drawn / drawn.dtype.type(lambda_)).astype(x.dtype, copy=False)
+    return times
 
 
 exponential.gradient_op("fill_any_like", takes="X=Out@GRAD", gives="Out=X@GRAD", attrs={"value": 0.0})
@@ -303,7 +306,8 @@ def dirichlet(alpha: Array) -> Array:
     if alpha.ndim == 0:
         raise ValueError("Alpha is 0-d, its last dimension holds concentrations")
     parts = generator().standard_gamma(alpha.astype(np.float64))
-    return (parts / parts.sum(axis=-1, keepdims=True)).astype(alpha.dtype)
+    shares: Array = (parts / parts.sum(axis=-1, keepdims=True)).astype(alpha.dtype)
+    return shares
 
 
 @operator("sampling_id", inputs="X", outputs="Out", gradient=None)
@@ -313,7 +317,8 @@ def sampling_id(x: Array, *, min: float = 0.0, max: float = 1.0, seed: int = 0) 
         raise ValueError(f"X has shape {list(x.shape)}, a matrix is needed")
     points = generator(seed).uniform(min, max, (len(x), 1))
     passed = np.cumsum(x.astype(np.float64), axis=1) > points
-    return np.where(passed.any(axis=1), passed.argmax(axis=1), x.shape[1] - 1).astype(np.int64)
+    drawn: Array = np.where(passed.any(axis=1), passed.argmax(axis=1), x.shape[1] - 1).astype(np.int64)
+    return drawn
 
 
 @operator("seed", inputs="", outputs="Out", gradient=None, ignores="rng_name deterministic")
