@@ -27,7 +27,9 @@ def chebyshev_points(low: float, high: float, count: int) -> list[mp.mpf]:
     return [(low + high) / 2 + (high - low) / 2 * node for node in nodes]
 
 
-def rational(f: Function, low: float, high: float, top: int, bottom: int) -> tuple[list[mp.mpf], list[mp.mpf]]:
+def rational(
+    f: Function, low: float, high: float, top: int, bottom: int
+) -> tuple[list[mp.mpf], list[mp.mpf]]:
     """Numerator and denominator (constant term 1), lowest power first, of the interpolating rational function."""
     points = chebyshev_points(low, high, top + bottom + 1)
     rows, right = [], []
@@ -51,12 +53,17 @@ def worst(f: Function, fit: tuple[list[mp.mpf], list[mp.mpf]], low: float, high:
 
 
 def erf_single() -> list[float]:
-    """``P`` with ``erf(x) = tanh(x * P(x**2))`` for float32 on ``|x| <= 4``, lowest power first."""
-    end, degree = 4.0, 8
+    """``P`` with ``erf(x) = tanh(x * P(x**2))`` for float32 on ``|x| <= 4.25``, lowest power first.
+
+    The weight turns an error of ``P`` into a relative one of ``erf``; its floor keeps the argument of ``tanh`` large
+    at the end, where ``erf`` must round to 1.
+    """
+    end, degree, floor = 4.25, 9, 2e-7
     x = end * (np.cos(np.pi * (np.arange(800) + 0.5) / 800) + 1) / 2
     exact = [mp.erf(mp.mpf(float(v))) for v in x]
     target = np.array([float(mp.atanh(e) / mp.mpf(float(v))) for e, v in zip(exact, x, strict=True)])
     weight = np.array([float((1 - e * e) * mp.mpf(float(v)) / e) for e, v in zip(exact, x, strict=True)])
+    weight = np.maximum(weight, floor)
     basis = np.polynomial.chebyshev.chebvander(2 * (x / end) ** 2 - 1, degree)
     emphasis = np.ones_like(x)
     best: tuple[float, np.ndarray] = (np.inf, np.zeros(degree + 1))
@@ -168,16 +175,22 @@ FITS: dict[str, tuple[str, Function, float, float, int, int]] = {
 def show(name: str, comment: str, *rows: list[float]) -> None:
     """Print one table, highest power first."""
     tuples = ["(" + "".join(f"\n        {value!r}," for value in row[::-1]) + "\n    )" for row in rows]
-    body = tuples[0].replace("\n    ", "\n") if len(tuples) == 1 else "(\n    " + ",\n    ".join(tuples) + ",\n)"
+    body = (
+        tuples[0].replace("\n    ", "\n") if len(tuples) == 1 else "(\n    " + ",\n    ".join(tuples) + ",\n)"
+    )
     print(f'\n{name} = {body}\n"""{comment}."""')
 
 
 def main() -> None:
     """Print the module."""
-    print('"""Coefficients of the special functions, highest power first, printed by ``tools/fit_special.py``.\n')
-    print("A pair of rows is a numerator and a denominator. The comment under a table says what it approximates")
+    print(
+        '"""Coefficients of the special functions, highest power first, printed by ``tools/fit_special.py``.\n'
+    )
+    print(
+        "A pair of rows is a numerator and a denominator. The comment under a table says what it approximates"
+    )
     print('and in which variable.\n"""\n\nfrom __future__ import annotations')
-    show("ERF_SINGLE", "atanh(erf(x)) / x, in x**2, |x| <= 4, for float32", erf_single())
+    show("ERF_SINGLE", "atanh(erf(x)) / x, in x**2, |x| <= 4.25, for float32", erf_single())
     for name, (comment, f, low, high, top, bottom) in FITS.items():
         fit = rational(f, low, high, top, bottom)
         print(f"# {name}: {worst(f, fit, low, high):.1e}", file=sys.stderr)

@@ -94,10 +94,11 @@ def _elu_bend(out: Array, x: Array, *, alpha: float = 1.0) -> Array:
 
 def _celu(x: Array, out: Array, *, alpha: float = 1.0) -> None:
     """``max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)``."""
-    negative = x / alpha
+    negative = np.minimum(x, 0)
+    negative /= alpha
     np.expm1(negative, out=negative)
     negative *= alpha
-    np.minimum(negative, 0, out=negative)
+    np.fmin(negative, 0, out=negative)  # of alpha 0 the quotient is NaN at 0
     np.maximum(x, 0, out=out)
     np.add(out, negative, out=out)
 
@@ -297,8 +298,8 @@ def _gelu_bend(x: Array, *, approximate: bool = False) -> Array:
     if approximate:
         t, d_argument = _gelu_inner(x)
         dd_argument = 6 * _CUBIC * _ROOT_TWO_BY_PI * x
-        value: Array = (1 - t * t) * (d_argument + 0.5 * x * dd_argument - x * t * d_argument * d_argument)
-        return value
+        curved: Array = (1 - t * t) * (d_argument + 0.5 * x * dd_argument - x * t * d_argument * d_argument)
+        return curved
     value: Array = np.exp(-0.5 * x * x) / math.sqrt(2 * math.pi) * (2 - x * x)
     return value
 
@@ -364,10 +365,19 @@ def softsign_grad(x: Array, d_out: Array) -> Array:
     return np.asarray(d_out / (1 + size) - along).astype(x.dtype, copy=False)
 
 
-_NAMES = frozenset(row[0] for row in _TABLE) | frozenset(
-    """abs brelu clip exp hard_shrink hard_sigmoid hard_swish leaky_relu relu relu6 softshrink softsign sqrt square
-    thresholded_relu""".split()
-)
+_NAMES = frozenset(row[0] for row in _TABLE) | {
+    *(
+        "relu",
+        "relu6",
+        "brelu",
+        "leaky_relu",
+        "thresholded_relu",
+        "hard_shrink",
+        "hard_sigmoid",
+        "hard_swish",
+    ),
+    *("softshrink", "softsign", "abs", "clip", "exp", "sqrt", "square"),
+}
 
 
 def activate(name: str, x: Array, out: Array | None = None, **attrs: Any) -> Array:

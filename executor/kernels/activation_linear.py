@@ -56,8 +56,8 @@ def _leaky_relu_old(x: Array, out: Array, *, alpha: float = 0.02) -> None:
 
 
 def _leaky_relu_slope(x: Array, *, alpha: float = 0.02) -> Array:
-    """1 where positive, else ``alpha``."""
-    return chosen(x > 0, alpha, x)
+    """1 where not negative, else ``alpha``."""
+    return chosen(x >= 0, alpha, x)
 
 
 def _thresholded_relu(x: Array, out: Array, *, threshold: float = 1.0) -> None:

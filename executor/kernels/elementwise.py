@@ -248,14 +248,21 @@ def _power_rule(x: Array, y: Array, d_out: Array) -> tuple[Any, Any]:
     return (lambda: d_out * y * np.power(x, y - 1), lambda: d_out * np.log(x) * np.power(x, y))
 
 
-def _choice(pick: Callable[[Array, Array], Array]) -> Rule:
-    """The whole gradient goes to the operand that was picked."""
+def _choice(to_x: Callable[[Array, Array], Array], to_y: Callable[[Array, Array], Array]) -> Rule:
+    """The whole gradient goes to the operand that was chosen."""
 
     def rule(x: Array, y: Array, d_out: Array) -> tuple[Any, Any]:
-        chosen = pick(x, y)
-        return lambda: d_out * chosen, lambda: d_out * ~chosen
+        return lambda: d_out * to_x(x, y), lambda: d_out * to_y(x, y)
 
     return rule
+
+
+def _is_larger(x: Array, y: Array) -> Array:
+    return (x >= y) | np.isnan(y)
+
+
+def _is_smaller(x: Array, y: Array) -> Array:
+    return (x <= y) | np.isnan(y)
 
 
 _GRADIENTS: dict[str, tuple[str, Rule]] = {
@@ -267,10 +274,10 @@ _GRADIENTS: dict[str, tuple[str, Rule]] = {
         lambda x, y, out, d: (lambda: d / _conj(y), lambda: -d * _conj(out / y)),
     ),
     "pow": ("X Y Out@GRAD", _power_rule),
-    "max": ("X Y Out@GRAD", _choice(lambda x, y: x > y)),
-    "min": ("X Y Out@GRAD", _choice(lambda x, y: x < y)),
-    "fmax": ("X Y Out@GRAD", _choice(lambda x, y: (x >= y) | np.isnan(y))),
-    "fmin": ("X Y Out@GRAD", _choice(lambda x, y: (x <= y) | np.isnan(y))),
+    "max": ("X Y Out@GRAD", _choice(np.greater, np.less_equal)),
+    "min": ("X Y Out@GRAD", _choice(np.less, np.greater_equal)),
+    "fmax": ("X Y Out@GRAD", _choice(_is_larger, lambda x, y: ~_is_larger(x, y))),
+    "fmin": ("X Y Out@GRAD", _choice(_is_smaller, lambda x, y: ~_is_smaller(x, y))),
     "heaviside": ("X Y Out@GRAD", lambda x, y, d: (lambda: np.zeros_like(d), lambda: d * (x == 0))),
 }
 """Name -> what the grad op takes, and the rule: ties go to ``Y`` in max and min, to ``X`` in fmax and fmin."""

@@ -73,9 +73,9 @@ def erf(x: Array, out: Array) -> None:
 
 
 def _erf_single(x: Array, out: Array) -> None:
-    """As ``tanh`` of an odd polynomial: beyond 4 the error function is 1 in float32."""
-    bounded = np.minimum(x, 4.0)
-    np.maximum(bounded, -4.0, out=bounded)
+    """As ``tanh`` of an odd polynomial: beyond 4.25 the error function is 1 in float32."""
+    bounded = np.minimum(x, 4.25)
+    np.maximum(bounded, -4.25, out=bounded)
     inner = horner(tables.ERF_SINGLE, bounded * bounded)
     inner *= bounded
     np.tanh(inner, out=out)

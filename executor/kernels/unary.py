@@ -60,9 +60,11 @@ def _reciprocal(x: Array, out: Array) -> None:
 
 
 def _logit(x: Array, out: Array, *, eps: float = 1e-6) -> None:
-    """``log(x / (1 - x))`` with ``x`` clipped to ``[eps, 1 - eps]`` (NaN stays)."""
-    bounded = np.minimum(x, 1.0 - eps)
-    np.maximum(bounded, eps, out=bounded)
+    """``log(x / (1 - x))`` with ``x`` clipped to ``[eps, 1 - eps]``, for ``eps`` 0 not at all."""
+    bounded = x
+    if eps:
+        bounded = np.minimum(x, 1.0 - eps)
+        np.maximum(bounded, eps, out=bounded)
     np.divide(bounded, 1.0 - bounded, out=out)
     np.log(out, out=out)
 
