@@ -47,6 +47,7 @@ class ProgramHolder:
         stripped = strip_feed_fetch(program)
         self.infer_program = stripped.program
         _strip_callstacks(self.infer_program)
+        _clear_stop_gradient(self.infer_program)
         # Paddle's loader meets the saved scales before the fetches, so that outputs without one come last.
         ordered = sorted(stripped.fetches, key=lambda name: not name.startswith(_SAVED_SCALE))
         outputs = [self._unscaled(name) for name in ordered]
@@ -180,3 +181,10 @@ def _strip_callstacks(program: ProgramDesc) -> None:
     for op in program.global_block.ops:
         op.attrs.pop("op_callstack", None)
         op.attr_types.pop("op_callstack", None)
+
+
+def _clear_stop_gradient(program: ProgramDesc) -> None:
+    """Files of 1.x keep the flag on inputs; the loader decides by tensor instead, as newer files leave it."""
+    for block in program.blocks:
+        for var in block.vars.values():
+            var.stop_gradient = None
