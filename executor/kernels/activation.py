@@ -22,6 +22,9 @@ __all__ = ["activate"]
 _ROOT_HALF = math.sqrt(0.5)
 _ROOT_TWO_BY_PI = math.sqrt(2.0 / math.pi)
 _CUBIC = 0.044715
+_SELU_SCALE, _SELU_ALPHA = 1.0507010221481323, 1.6732631921768188
+_STANH_A, _STANH_B = 0.6700000166893005, 1.71589994430542
+"""Defaults as the registry has them, rounded to float32."""
 
 
 def _sigmoid(x: Array, out: Array) -> None:
@@ -112,15 +115,13 @@ def _celu_bend(x: Array, *, alpha: float = 1.0) -> Array:
     return np.multiply(x <= 0, np.exp(np.minimum(x, 0) / alpha) / alpha, dtype=x.dtype)
 
 
-def _selu(
-    x: Array, out: Array, *, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772
-) -> None:
+def _selu(x: Array, out: Array, *, scale: float = _SELU_SCALE, alpha: float = _SELU_ALPHA) -> None:
     """``scale * (x where positive, else alpha * (exp(x) - 1))``."""
     _elu(x, out, alpha=alpha)
     np.multiply(out, scale, out=out)
 
 
-def _selu_slope(out: Array, *, scale: float = 1.0507009873554805, alpha: float = 1.6732632423543772) -> Array:
+def _selu_slope(out: Array, *, scale: float = _SELU_SCALE, alpha: float = _SELU_ALPHA) -> Array:
     """``scale`` where positive, else ``out + scale * alpha``."""
     above = out > 0
     slope = np.multiply(~above, np.minimum(out, 0) + scale * alpha, dtype=out.dtype)
@@ -215,14 +216,14 @@ def _softsign_slope(x: Array) -> Array:
     return value
 
 
-def _stanh(x: Array, out: Array, *, scale_a: float = 0.67, scale_b: float = 1.7159) -> None:
+def _stanh(x: Array, out: Array, *, scale_a: float = _STANH_A, scale_b: float = _STANH_B) -> None:
     """``scale_b * tanh(scale_a * x)``."""
     np.multiply(x, scale_a, out=out)
     np.tanh(out, out=out)
     np.multiply(out, scale_b, out=out)
 
 
-def _stanh_slope(x: Array, *, scale_a: float = 0.67, scale_b: float = 1.7159) -> Array:
+def _stanh_slope(x: Array, *, scale_a: float = _STANH_A, scale_b: float = _STANH_B) -> Array:
     """``scale_a * scale_b * (1 - tanh(scale_a * x)**2)``."""
     return scale_a * scale_b * (1 - np.square(np.tanh(scale_a * x)))
 

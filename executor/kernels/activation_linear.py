@@ -44,18 +44,18 @@ def _brelu_slope(x: Array, *, t_min: float = 0.0, t_max: float = 24.0) -> Array:
     return (x > t_min) & (x < t_max)
 
 
-def _leaky_relu(x: Array, out: Array, *, alpha: float = 0.02) -> None:
+def _leaky_relu(x: Array, out: Array, *, alpha: float = 0.019999999552965164) -> None:
     """``x`` where positive, else ``alpha * x``."""
     scaled = x * alpha
     (np.fmax if alpha <= 1.0 else np.fmin)(x, scaled, out=out)
 
 
-def _leaky_relu_old(x: Array, out: Array, *, alpha: float = 0.02) -> None:
+def _leaky_relu_old(x: Array, out: Array, *, alpha: float = 0.019999999552965164) -> None:
     """``max(x, alpha * x)``: what programs from before version 1 of the operator mean."""
     np.fmax(x, x * alpha, out=out)
 
 
-def _leaky_relu_slope(x: Array, *, alpha: float = 0.02) -> Array:
+def _leaky_relu_slope(x: Array, *, alpha: float = 0.019999999552965164) -> Array:
     """1 where not negative, else ``alpha``."""
     return chosen(x >= 0, alpha, x)
 
@@ -98,7 +98,7 @@ def _softshrink_slope(x: Array, *, lambda_: float = 0.5) -> Array:
     return np.add(x > lambda_, x < -lambda_, dtype=x.dtype)
 
 
-def _hard_sigmoid(x: Array, out: Array, *, slope: float = 0.2, offset: float = 0.5) -> None:
+def _hard_sigmoid(x: Array, out: Array, *, slope: float = 0.20000000298023224, offset: float = 0.5) -> None:
     """``slope * x + offset`` clipped to ``[0, 1]``."""
     np.multiply(x, slope, out=out)
     np.add(out, offset, out=out)
@@ -106,7 +106,7 @@ def _hard_sigmoid(x: Array, out: Array, *, slope: float = 0.2, offset: float = 0
     np.minimum(out, 1, out=out)
 
 
-def _hard_sigmoid_slope(out: Array, *, slope: float = 0.2, offset: float = 0.5) -> Array:
+def _hard_sigmoid_slope(out: Array, *, slope: float = 0.20000000298023224, offset: float = 0.5) -> Array:
     """``slope`` strictly between the bounds."""
     return np.multiply((out > 0) & (out < 1), slope, dtype=out.dtype)
 

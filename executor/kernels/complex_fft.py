@@ -141,8 +141,6 @@ def _points(shape: Sequence[int], axes: Sequence[int]) -> int:
 
 
 def _axes(axes: Sequence[int], ndim: int) -> list[int]:
-    if not axes:
-        raise ValueError("attribute axes: at least one axis expected")
     return [normalize_axis(int(axis), ndim) for axis in axes]
 
 
@@ -309,11 +307,13 @@ def frame_grad(x: Array, d_out: Array, *, frame_length: int, hop_length: int, ax
 def overlap_add(x: Array, *, hop_length: int, axis: int = -1) -> Array:
     """Frames ``[..., frame_length, frames]`` (``[frames, frame_length, ...]`` for ``axis`` 0) added into a signal."""
     _check_axis(axis)
-    if x.ndim < 2 or hop_length <= 0:
-        raise ValueError(
-            f"hop_length={hop_length} of shape {list(x.shape)}: a positive hop and at least 2 dimensions expected"
-        )
+    if x.ndim < 2:
+        raise ValueError(f"slot X: at least 2 dimensions expected, got {list(x.shape)}")
     frames = np.swapaxes(x, -1, -2) if axis == -1 else np.moveaxis(x, (0, 1), (-2, -1))
+    if not 0 < hop_length <= frames.shape[-1]:
+        raise ValueError(
+            f"attribute hop_length={hop_length}: 1 to the frame length {frames.shape[-1]} expected"
+        )
     length = (frames.shape[-2] - 1) * hop_length + frames.shape[-1]
     result = _overlapped(frames, hop_length, length)
     return result if axis == -1 else np.moveaxis(result, -1, 0)
@@ -330,6 +330,8 @@ def overlap_add_grad(x: Array, d_out: Array, *, hop_length: int, axis: int = -1)
 def stft(x: Array, window: Array, *, n_fft: int, hop_length: int, normalized: bool, onesided: bool) -> Array:
     """The short-time Fourier transform: ``[N, length] -> [N, bins, frames]``."""
     _need("stft", "X", x.dtype, _COMPLEX_OF, "f")
+    if x.ndim != 2:
+        raise ValueError(f"slot X: 2 dimensions expected, got {list(x.shape)}")
     if window.shape != (n_fft,):
         raise ValueError(f"slot Window: shape [{n_fft}] expected, got {list(window.shape)}")
     framed = _frames(x, n_fft, hop_length) * window

@@ -59,7 +59,7 @@ def _reciprocal(x: Array, out: Array) -> None:
     np.divide(1.0, x, out=out)
 
 
-def _logit(x: Array, out: Array, *, eps: float = 1e-6) -> None:
+def _logit(x: Array, out: Array, *, eps: float = 9.999999974752427e-07) -> None:
     """``log(x / (1 - x))`` with ``x`` clipped to ``[eps, 1 - eps]``, for ``eps`` 0 not at all."""
     bounded = x
     if eps:
@@ -69,7 +69,7 @@ def _logit(x: Array, out: Array, *, eps: float = 1e-6) -> None:
     np.log(out, out=out)
 
 
-def _logit_slope(x: Array, *, eps: float = 1e-6) -> Array:
+def _logit_slope(x: Array, *, eps: float = 9.999999974752427e-07) -> Array:
     """Zero where the value was clipped."""
     inside = (x >= eps) & (x <= 1.0 - eps)
     return np.where(inside, 1.0 / (x * (1.0 - x)), 0.0).astype(x.dtype, copy=False)
