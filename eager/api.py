@@ -30,7 +30,7 @@ from .functional_random import *  # noqa: F403
 from .functional_reduce import *  # noqa: F403
 from .functional_search import *  # noqa: F403
 from .functional_shape import *  # noqa: F403
-from .inplace import FUNCTIONS
+from .inplace import ACTIVATIONS, FUNCTIONS
 from .mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 from .nn.attr import ParamAttr
 from .nn.create import create_parameter
@@ -52,8 +52,8 @@ linalg = SimpleNamespace(
 """Functions of ``paddle.linalg``."""
 
 globals().update(dtypes.ALL_DTYPES)
-globals().update({name: each.function for name, each in FUNCTIONS.items() if not hasattr(nn.functional, name)})
-globals().update({name: FUNCTIONS[name].function for name in ("tanh_",)})
+_INPLACE = {name: each.function for name, each in FUNCTIONS.items() if name not in ACTIVATIONS or name == "tanh_"}
+globals().update(_INPLACE)
 
 
 def is_tensor(x: Any) -> bool:
@@ -107,7 +107,7 @@ __all__ = [
     "set_printoptions",
     "softmax",
     *dtypes.ALL_DTYPES,
-    *FUNCTIONS,
+    *_INPLACE,
     *creation.__all__,
     *devices.__all__,
     *functional_linalg.__all__,

@@ -68,7 +68,20 @@ class BoundOp:
         desc: an op description with these attributes and no arguments.
     """
 
-    __slots__ = ("counts", "desc", "flat", "kernel", "operator", "plans", "simple", "single", "view")
+    __slots__ = (
+        "absent",
+        "count",
+        "counts",
+        "desc",
+        "flat",
+        "kernel",
+        "operator",
+        "plans",
+        "plural",
+        "simple",
+        "single",
+        "view",
+    )
 
     def __init__(
         self,
@@ -81,7 +94,10 @@ class BoundOp:
         self.desc = OpDesc(operator.type, attrs=dict(attrs))
         self.counts = counts
         self.view = operator.type in VIEW_OPS
-        self.flat = not (operator.lod or any(slot.many for slot in (*operator.inputs, *operator.outputs)))
+        self.count = len(operator.inputs)
+        self.absent: tuple[Argument, ...] = tuple([] if slot.many else None for slot in operator.inputs)
+        self.plural = any(slot.many for slot in operator.inputs)
+        self.flat = not (operator.lod or any(slot.many for slot in operator.outputs))
         self.single = len(operator.outputs) == 1
         self.kernel: Callable[..., Any] = _bound_kernel(operator, self.desc, counts, want)
         self.plans: dict[PlanKey, GradPlan | None] = {}
@@ -92,13 +108,22 @@ class BoundOp:
         return BoundOp(self.operator, self.desc.attrs, counts, want)
 
     def __call__(self, *inputs: Argument) -> Any:
-        """Run on tensors; the output tensor, or a tuple of them in slot order (None where not computed)."""
+        """Run on tensors in slot order, optional ones at the end may be left out.
+
+        Returns:
+            The output tensor, or a tuple of them in slot order (None where not computed).
+        """
+        if len(inputs) < self.count:
+            inputs += self.absent[len(inputs) :]
         if not self.flat:
             return self._call_general(inputs)
+        given = inputs
+        if self.plural:
+            given = _without_empty_end(inputs)
         arrays: list[Any] = []
         mask = 0
         bit = 1
-        for each in inputs:
+        for each in given:
             if isinstance(each, Tensor):
                 arrays.append(each._array)
                 if not each._stop:
@@ -110,22 +135,27 @@ class BoundOp:
                 return self._call_general(inputs)
             bit += bit
         try:
-            value = self.kernel(*arrays)
+            value = self.kernel(*arrays) if given is inputs else self.kernel(*arrays, *inputs[len(given) :])
         except Exception as error:
             raise self.explain(error, inputs) from error
         if self.single:
-            outputs: tuple[Any, ...] = (self._wrap(value, arrays, inputs),)
+            outputs: tuple[Any, ...] = (self._wrap(value, arrays, given),)
         else:
-            outputs = tuple([None if each is None else self._wrap(each, arrays, inputs) for each in value])
+            outputs = tuple([None if each is None else self._wrap(each, arrays, given) for each in value])
         if mask & 0xFFFF:
             if state.enabled:
-                self._record_flat(mask, inputs, outputs)
+                self._record_flat(mask, inputs, given, outputs)
             elif self.view:
                 outputs[0]._detached = True
         return outputs[0] if self.single else outputs
 
-    def _record_flat(self, mask: int, inputs: Sequence[Argument], outputs: tuple[Any, ...]) -> None:
-        """Give the outputs their history, where no slot holds a list. The high bits of ``mask`` mark absent inputs."""
+    def _record_flat(
+        self, mask: int, inputs: Sequence[Argument], given: Sequence[Argument], outputs: tuple[Any, ...]
+    ) -> None:
+        """Give the outputs their history, where no slot holds a list. The high bits of ``mask`` mark absent inputs.
+
+        ``given`` are the inputs without empty lists.
+        """
         if not self.single:
             for index, each in enumerate(outputs):
                 if each is None:
@@ -135,7 +165,7 @@ class BoundOp:
         except KeyError:
             plan = self.simple[mask] = self.plan(mask & 0xFFFF, inputs, outputs)
         if plan is not None:
-            node = OpNode(plan, inputs, mask, plan.keep(inputs, outputs), outputs)
+            node = OpNode(plan, given, mask, plan.keep(given, outputs), outputs)
             for index in plan.differentiable:
                 out = outputs[index]
                 out._edge = (node, index)
@@ -227,6 +257,14 @@ class BoundOp:
         )
         message = f"(InvalidArgument) {self.operator.type}({shapes}): {error}"
         return TypeError(message) if isinstance(error, TypeError) else KernelError(message)
+
+
+def _without_empty_end(inputs: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """The inputs before the empty lists at their end."""
+    count = len(inputs)
+    while count and inputs[count - 1].__class__ is list and not inputs[count - 1]:
+        count -= 1
+    return inputs[:count]
 
 
 def _describe(value: Argument) -> str:

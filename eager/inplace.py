@@ -30,7 +30,7 @@ from .nn.functional import activation
 from .operands import as_tensor, documented, kept_left, run
 from .tensor import Tensor, wrap
 
-__all__ = ["FUNCTIONS", "INPLACE", "InplaceFunction", "listed", "trace_op_"]
+__all__ = ["ACTIVATIONS", "FUNCTIONS", "INPLACE", "InplaceFunction", "listed", "trace_op_"]
 
 INPLACE: Final[dict[str, dict[str, str]]] = {
     **{
@@ -218,11 +218,11 @@ def _binary_of(function: Callable[..., Any], name: str, op: str, keep: bool) -> 
 
     @functools.wraps(function)
     def inplace(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-        if not x._stop and x.is_leaf and _has_gradient(op):
-            check_leaf(x)
         y = as_tensor(y, x)
         if x._array.shape != y._array.shape:
             _check_shape(x, y)
+        if not x._stop and x.is_leaf and _has_gradient(op):
+            check_leaf(x)
         other = kept_left(x, y, inplace.__name__) if keep else y
         return adopt(x, function(shadow(x) if state.enabled else x, other), inplace.__name__, zero=True)
 
@@ -423,6 +423,8 @@ _ACTIVATIONS = {
     "thresholded_relu": "thresholded_relu",
 }
 _NOT_METHODS = frozenset({"square_", "expm1_", "erf_", *(f"{name}_" for name in _ACTIVATIONS)})
+ACTIVATIONS: Final = frozenset({"tanh_", *(f"{name}_" for name in _ACTIVATIONS)})
+"""The functions of ``nn.functional``."""
 _OWN: Final[dict[str, tuple[Callable[..., Tensor], str]]] = {
     "cauchy_": (cauchy_, ""),
     "exponential_": (exponential_, "exponential"),

@@ -61,6 +61,8 @@ def adopt(x: Tensor, result: Tensor, writer: str, counted: bool = True, zero: bo
             new value through to the old one.)
     """
     recorded = state.enabled and (not result._stop or (zero and not x._stop and not x.is_leaf))
+    if _goes_where_it_is(x, result._array):
+        _own(x)
     views = Views(x) if recorded else None
     edge = result._edge if not result._stop else None
     if recorded and edge is None:
@@ -78,9 +80,8 @@ def adopt(x: Tensor, result: Tensor, writer: str, counted: bool = True, zero: bo
 
 def write_region(x: Tensor, index: tuple[Any, ...], value: Array, writer: str, edge: Edge | None) -> None:
     """Write part of ``x``; ``edge`` is its history afterwards, or None where nothing is recorded."""
+    _own(x)
     views = None if edge is None else Views(x)
-    if not (x._storage.owned and x._array.flags.writeable):
-        x._storage.take_ownership(x)
     x._array[index] = value
     x._storage.bump(writer)
     if edge is not None:
@@ -100,17 +101,32 @@ def _write(x: Tensor, value: Array) -> bool:
     Returns:
         Whether other views see the value.
     """
-    storage = x._storage
     held = x._array
-    if held.shape == value.shape and held.dtype == value.dtype and _stays_in_memory(x):
-        if not (storage.owned and held.flags.writeable):
-            storage.take_ownership(x)
-        x._array[...] = value
+    if _goes_where_it_is(x, value):
+        if held.shape == value.shape:
+            held[...] = value
+        else:
+            held.reshape(-1)[...] = value.reshape(-1)
+            x._array = held.reshape(value.shape)
         return True
     x._array = value
-    if storage.aliases is None:
-        storage.owned = True
+    if x._storage.aliases is None:
+        x._storage.owned = True
     return False
+
+
+def _goes_where_it_is(x: Tensor, value: Array) -> bool:
+    """Whether a value is written into the memory of ``x``: somebody looks at that, and it fits."""
+    held = x._array
+    if value is held or held.dtype != value.dtype or not _stays_in_memory(x):
+        return False
+    return held.shape == value.shape or (held.size == value.size and held.flags.c_contiguous)
+
+
+def _own(x: Tensor) -> None:
+    """Move ``x`` and its views to memory that may be written."""
+    if not (x._storage.owned and x._array.flags.writeable):
+        x._storage.take_ownership(x)
 
 
 def reshape_in_place(x: Tensor, result: Tensor, writer: str) -> Tensor:
@@ -139,7 +155,6 @@ class Views:
         found = x._storage.others(x) if x._storage.aliases is not None else []
         touched = [each for each in found if np.may_share_memory(each._array, x._array)]
         self.before = [(each, Window(each._array), edge_of(each)) for each in touched]
-        self.window = Window(x._array) if touched else None
 
     def follow(self, writer: str) -> None:
         """After a recorded change: tell the others what their new value means for their gradients.
@@ -149,8 +164,9 @@ class Views:
         """
         x = self.tensor
         new = edge_of(x)
-        if new is None or self.window is None:
+        if new is None or not self.before:
             return
+        window_of_x = Window(x._array)
         for each, window, edge in self.before:
             if each._detached and not x._detached:
                 continue
@@ -159,7 +175,7 @@ class Views:
             elif x._detached and not each._detached:
                 each._edge, each._stop = (StaleNode(each, writer), 0), False
             else:
-                each._edge, each._stop = (OverlapNode(each, window, edge, self.window, new), 0), False
+                each._edge, each._stop = (OverlapNode(each, window, edge, window_of_x, new), 0), False
 
 
 class ZeroNode(GradNode):

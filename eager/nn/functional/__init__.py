@@ -19,7 +19,7 @@ __all__ = ["diag_embed", "one_hot", *activation.__all__, *common.__all__, *loss.
 def __getattr__(name: str) -> Any:
     # In-place functions are made from these functions, so they are looked up when they are asked for.
     if name.endswith("_") and not name.startswith("_"):
-        found = importlib.import_module("...inplace", __name__).FUNCTIONS.get(name)
-        if found is not None:
-            return found.function
+        inplace = importlib.import_module("...inplace", __name__)
+        if name in inplace.ACTIVATIONS:
+            return inplace.FUNCTIONS[name].function
     raise AttributeError(f"module 'nn.functional' has no attribute '{name}'")
