@@ -184,7 +184,7 @@ def band_filter_gradient(x: Array, d_out: Array, axes: Sequence[Axis]) -> Array:
 
 
 def _diagonals(band: Array, down: Axis) -> Array:
-    """``[c, o, kh, kw]`` from ``[c, o, rows, kw, high]``; tap ``k`` of row ``r`` stands at ``r * stride + k * dilation``."""
+    """``[c, o, kh, kw]`` from ``[c, o, rows, kw, high]``: what each tap meets in all rows, added up."""
     c, o, row, column, high = band.strides
     view = as_strided(
         band,

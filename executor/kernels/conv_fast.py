@@ -23,7 +23,7 @@ import numpy as np
 from ..values import Array
 from .conv_band import band_convolve, band_filter_gradient
 from .conv_filter import PackedFilter
-from .window import Axis, Window, copy_tap, copy_window
+from .window import Axis, Window, add_window, copy_tap, copy_window
 from .workspace import workspace
 
 __all__ = ["Finish", "convolve", "convolve_back", "filter_gradient"]
@@ -290,30 +290,7 @@ def _scatter(y: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array) -
             block = tuple(stop - start for start, stop in ranges)
             columns = workspace("columns", (groups, inner, math.prod(block)), out.dtype)
             np.matmul(weight, source[:, :, _pixels(ranges, extents)], out=columns)
-            _add_taps(columns.reshape(groups, filter.inputs, *kernel, *block), target, axes, ranges, apart)
-
-
-def _add_taps(
-    columns: Array, target: Array, axes: Sequence[Axis], ranges: Sequence[tuple[int, int]], apart: bool
-) -> None:
-    """Add columns ``[G, C, *kernel, *block]`` back to where the taps meet the input; ``apart``: no two meet."""
-    for tap in _taps(*axes):
-        met = [axis.meeting(k, *bounds) for axis, k, bounds in zip(axes, tap, ranges, strict=True)]
-        if any(hi <= lo for lo, hi, _ in met):
-            continue
-        take = tuple(
-            slice(lo - start, hi - start) for (lo, hi, _), (start, _) in zip(met, ranges, strict=True)
-        )
-        into = tuple(
-            slice(first, first + (hi - lo - 1) * axis.stride + 1, axis.stride)
-            for axis, (lo, hi, first) in zip(axes, met, strict=True)
-        )
-        part = columns[_channels(tap + take)]
-        place = target[_channels(into)]
-        if apart:
-            place[...] = part
-        else:
-            np.add(place, part, out=place)
+            add_window(columns.reshape(groups, filter.inputs, *kernel, *block), target, axes, ranges, apart)
 
 
 def filter_gradient(x: Array, d_out: Array, groups: int, window: Window) -> Array:
@@ -352,7 +329,8 @@ def _gradient_by_rows(x: Array, d_out: Array, groups: int, axes: Sequence[Axis])
                 first = i * down.dilation * width
                 total[:, i] += part @ stacked[:, first : first + part.shape[2]]
     ordered: Array = total.reshape(groups, down.kernel, outputs, across.kernel, inputs)
-    return ordered.transpose(0, 2, 4, 1, 3)
+    result: Array = ordered.transpose(0, 2, 4, 1, 3)
+    return result
 
 
 def _gradient_by_columns(x: Array, d_out: Array, groups: int, axes: Sequence[Axis]) -> Array:

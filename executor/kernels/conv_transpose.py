@@ -40,7 +40,9 @@ def _output_extents(
             bounds = [[low, low + s - 1] for low, s in zip(least, window.strides, strict=True)]
             raise ValueError(f"output_size must lie between {bounds} per axis, got {list(output_size)}")
         return tuple(asked)
-    extra = [int(p) for p in output_padding] * (len(least) if len(output_padding) == 1 else 1) or [0] * len(least)
+    extra = [int(p) for p in output_padding] * (len(least) if len(output_padding) == 1 else 1) or [0] * len(
+        least
+    )
     limits = [max(s, d) for s, d in zip(window.strides, window.dilations, strict=True)]
     if len(extra) != len(least) or any(not 0 <= p < limit for p, limit in zip(extra, limits, strict=True)):
         raise ValueError(f"output_padding must be below {limits} per axis, got {list(output_padding)}")
@@ -171,7 +173,9 @@ def conv2d_transpose_grad(
 ) -> tuple[Array | None, Array | None]:
     """The gradients of input and filter; Paddle makes none for the bias that a back end fused in."""
     if fuse_activation or fuse_relu:
-        raise ValueError("a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient")
+        raise ValueError(
+            "a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient"
+        )
     attrs = ConvAttrs(strides, paddings, padding_algorithm, dilations, groups, data_format)
     return _gradients(x, filter, d_out, attrs, want)
 

@@ -9,7 +9,7 @@ import numpy as np
 from ...ir.registry import operator
 from ..values import Array
 from .common import accumulate_dtype, as_ints
-from .sampling import Corner, Line, corners_of, gather, line_of, scatter, slopes_of
+from .sampling import Corner, Line, corners_of, gather, line_of, round_half_away, scatter, slopes_of
 
 __all__ = ["affine_grid", "grid_sampler"]
 
@@ -55,7 +55,7 @@ def _nearest_line(position: Array, size: int, strict: bool) -> Line:
     does over three axes.
     """
     with np.errstate(invalid="ignore"):
-        rounded = np.copysign(np.floor(np.abs(position) + position.dtype.type(0.5)), position)
+        rounded = round_half_away(position)
         if strict:
             rounded[(position < 0) | (position > size - 1)] = -2
     return line_of(rounded, size)
@@ -80,7 +80,12 @@ def _lines(
 def _checked(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
     if x.dtype.kind != "f" and x.dtype.name != "bfloat16":
         raise TypeError(f"X must be floating, got {x.dtype}")
-    if x.ndim not in (4, 5) or grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
+    if (
+        x.ndim not in (4, 5)
+        or grid.ndim != x.ndim
+        or grid.shape[-1] != x.ndim - 2
+        or grid.shape[0] != x.shape[0]
+    ):
         raise ValueError(
             f"X [N, C, H, W] needs a Grid [N, H, W, 2] (one axis more: [N, D, H, W, 3]), got {list(x.shape)} and "
             f"{list(grid.shape)}"
@@ -187,7 +192,8 @@ def affine_grid(
     wide = theta.astype(accumulate_dtype(theta.dtype), copy=False)
     base = _base_grid(extents, align_corners, wide.dtype)
     out = np.matmul(base, wide.swapaxes(1, 2))
-    return out.reshape(theta.shape[0], *extents, theta.shape[1]).astype(theta.dtype, copy=False)
+    result: Array = out.reshape(theta.shape[0], *extents, theta.shape[1]).astype(theta.dtype, copy=False)
+    return result
 
 
 @affine_grid.gradient(takes="Output@GRAD OutputShape?", gives="Theta@GRAD")
@@ -202,4 +208,5 @@ def affine_grid_grad(
     wide = accumulate_dtype(d_out.dtype)
     base = _base_grid(d_out.shape[1:-1], align_corners, wide)
     above = d_out.reshape(d_out.shape[0], -1, d_out.shape[-1]).astype(wide, copy=False)
-    return np.matmul(above.swapaxes(1, 2), base).astype(d_out.dtype, copy=False)
+    result: Array = np.matmul(above.swapaxes(1, 2), base).astype(d_out.dtype, copy=False)
+    return result

@@ -179,9 +179,12 @@ def _apply_back(d_out: Array, axis: int, map: AxisMap) -> Array:
     for index, weight in map.taps:
         weighted = d_out if weight is None else d_out * weight.reshape(along)
         for outputs, inputs in _occurrences(index):
-            run, into = _run(outputs), lead + (_run(inputs),)
-            part = weighted[lead + (run,)] if isinstance(run, slice) else np.take(weighted, run, axis=axis)
-            total[into] += part
+            run, into = _run(outputs), (*lead, _run(inputs))
+            if isinstance(run, slice):
+                take = (*lead, run)
+                total[into] += weighted[take]
+            else:
+                total[into] += np.take(weighted, run, axis=axis)
     return total
 
 
@@ -276,7 +279,9 @@ def _checked_method(method: str, count: int, dtype: np.dtype[Any], second: bool)
     if count == 3 and not second:
         allowed = ("trilinear",)
     if method not in allowed:
-        raise ValueError(f"interp_method of an input with {count} spatial axes must be one of {allowed}, got '{method}'")
+        raise ValueError(
+            f"interp_method of an input with {count} spatial axes must be one of {allowed}, got '{method}'"
+        )
     if dtype.name not in _DTYPES.get(method, (*_FLOATS, "uint8")):
         raise TypeError(f"X of dtype {dtype} cannot be resized by '{method}'")
 
@@ -313,7 +318,8 @@ def _forward(second: bool) -> Kernel:
         scales = _scales_of(scale, len(spatial))
         sizes = _sizes(spatial, out_size, size_tensors, scale_tensor, attr_sizes, scales, second)
         if sizes.out == spatial:
-            return x.copy()
+            result: Array = x.copy()
+            return result
         maps = _maps(spatial, sizes, interp_method, align_corners, align_mode)
         if interp_method == "nearest" or x.dtype.name in ("float32", "float64"):
             return channels_last(resize(images, maps), data_layout)
@@ -355,7 +361,8 @@ def _backward(second: bool) -> Kernel:
         scales = _scales_of(scale, len(spatial))
         sizes = _sizes(spatial, out_size, size_tensors, scale_tensor, attr_sizes, scales, second)
         if sizes.out == spatial:
-            return d_out.copy()
+            result: Array = d_out.copy()
+            return result
         maps = _maps(spatial, sizes, interp_method, align_corners, align_mode)
         back = resize_back(above.astype(accumulate_dtype(d_out.dtype), copy=False), maps)
         return channels_last(back.astype(d_out.dtype, copy=False), data_layout)

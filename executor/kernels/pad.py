@@ -45,7 +45,8 @@ def _constant_back(d_out: Array, shape: Sequence[int], pads: _Pairs) -> Array:
 
 def _reflected(k: _Index, size: int) -> _Index:
     inside = np.abs(k)
-    return np.minimum(inside, 2 * size - inside - 2)
+    folded: _Index = np.minimum(inside, 2 * size - inside - 2)
+    return folded
 
 
 _MODES: dict[str, Callable[[_Index, int], _Index]] = {
@@ -71,7 +72,7 @@ def _padded(x: Array, pads: _Pairs, mode: str, value: float) -> Array:
     for axis, (before, after) in enumerate(pads):
         if before or after:
             x = np.take(x, _source_index(mode, x.shape[axis], before, after), axis=axis)
-    return x if x.base is None else x.copy()
+    return x
 
 
 def _padded_back(d_out: Array, shape: Sequence[int], pads: _Pairs, mode: str) -> Array:
@@ -86,10 +87,12 @@ def _padded_back(d_out: Array, shape: Sequence[int], pads: _Pairs, mode: str) ->
         lead = (slice(None),) * axis
         inner = np.zeros((*total.shape[:axis], size, *total.shape[axis + 1 :]), total.dtype)
         first, last = max(before, 0), min(before + size, len(index))
-        inner[lead + (slice(first - before, last - before),)] = total[lead + (slice(first, last),)]
+        into, take = (*lead, slice(first - before, last - before)), (*lead, slice(first, last))
+        inner[into] = total[take]
         # Only the few padded positions meet an input a second time.
         for position in (*range(first), *range(last, len(index))):
-            inner[lead + (int(index[position]),)] += total[lead + (position,)]
+            met, padded = (*lead, int(index[position])), (*lead, position)
+            inner[met] += total[padded]
         total = inner
     return total.astype(d_out.dtype, copy=False)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ _SHARE = 1 << 20
 """Elements of the input below which a second thread does not pay."""
 
 
-def lowest(dtype: np.dtype[np.generic]) -> float:
+def lowest(dtype: np.dtype[Any]) -> float:
     """What a maximum over no element is: the most negative finite value."""
     return float(np.finfo(dtype).min)
 
@@ -66,7 +67,8 @@ def average(x: Array, axes: Sequence[PoolAxis], exclusive: bool) -> Array:
     if all(axis.out == 1 and axis.stops[0] - axis.starts[0] == axis.size for axis in axes):
         with np.errstate(invalid="ignore"):
             total = x.reshape(*x.shape[:2], -1).sum(axis=2) / counts.reshape(())
-        return total.reshape(*x.shape[:2], *(1 for _ in axes))
+        result: Array = total.reshape(*x.shape[:2], *(1 for _ in axes))
+        return result
 
     def block(planes: Array, out: Array) -> None:
         total = reduce_box(planes, axes, np.add, 0)
@@ -83,7 +85,7 @@ def average_back(d_out: Array, axes: Sequence[PoolAxis], exclusive: bool) -> Arr
 
 
 def scatter_planes(values: Array, index: Array, spatial: Sequence[int]) -> Array:
-    """Add ``values`` ``[N, C, ...]`` at flat places of each ``[N, C]`` plane of ``spatial``; negative places drop out."""
+    """Add ``values`` ``[N, C, ...]`` at flat places of planes of size ``spatial``; negative places drop out."""
     size = math.prod(spatial)
     out = np.zeros((*values.shape[:2], *spatial), values.dtype)
     planes = values.shape[0] * values.shape[1]
@@ -182,7 +184,9 @@ def _gradient_kernel(count: int, layout: str) -> Kernel:
             d_x = average_back(wide, axes, exclusive or adaptive)
         return channels_last(d_x.astype(x.dtype, copy=False), data_format)
 
-    pool_grad.__doc__ = "The first maximum of a window takes its whole gradient; an average shares it equally."
+    pool_grad.__doc__ = (
+        "The first maximum of a window takes its whole gradient; an average shares it equally."
+    )
     return pool_grad
 
 

@@ -7,8 +7,7 @@ the other, ``kh + kw`` passes instead of ``kh * kw``.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -51,7 +50,13 @@ def _sliding(size: int, kernel: int, stride: int, before: int, out: int) -> Pool
     # Padding behind the input counts as far as the padding in front would reach, as in Paddle.
     spans = np.minimum(first + kernel, size + before) - first
     # A window behind the input keeps its negative extent: that is what an average divides nothing by, in Paddle.
-    return PoolAxis(size, np.maximum(first, 0), np.minimum(first + kernel, size), spans, Axis(size, kernel, stride, 1, before, out))
+    return PoolAxis(
+        size,
+        np.maximum(first, 0),
+        np.minimum(first + kernel, size),
+        spans,
+        Axis(size, kernel, stride, 1, before, out),
+    )
 
 
 def _adaptive(size: int, out: int) -> PoolAxis:
@@ -140,7 +145,9 @@ def _reduce(x: Array, axis: PoolAxis, position: int, combine: np.ufunc, empty: A
     if axis.regular is None:
         for index, (start, stop) in enumerate(zip(axis.starts, axis.stops, strict=True)):
             combine.reduce(
-                _along(x, position, slice(int(start), int(stop))), axis=position, out=_along(out, position, index)
+                _along(x, position, slice(int(start), int(stop))),
+                axis=position,
+                out=_along(out, position, index),
             )
         return out
     pairs = list(_overlaps(axis.regular))
@@ -185,7 +192,7 @@ def box_counts(axes: Sequence[PoolAxis], exclusive: bool) -> npt.NDArray[np.int6
 
 
 def first_maximum(x: Array, best: Array, axes: Sequence[PoolAxis]) -> _Ints:
-    """Where each window of ``x`` ``[..., *spatial]`` first holds its maximum ``best``, flat in the plane; -1: nowhere."""
+    """Where each window of ``x`` ``[..., *spatial]`` first holds its maximum ``best``: flat, -1 for nowhere."""
     spatial = x.shape[x.ndim - len(axes) :]
     steps = [int(np.prod(spatial[i + 1 :], dtype=np.int64)) for i in range(len(axes))]
     found = np.full(best.shape, -1, np.int64)
@@ -228,7 +235,9 @@ def _search_bins(x: Array, axes: Sequence[PoolAxis], steps: Sequence[int], found
     for index in product(*(range(axis.out) for axis in axes)):
         starts = [int(axis.starts[i]) for axis, i in zip(axes, index, strict=True)]
         extents = [int(axis.stops[i]) - start for axis, i, start in zip(axes, index, starts, strict=True)]
-        box = x[lead + tuple(slice(start, start + extent) for start, extent in zip(starts, extents, strict=True))]
+        box = x[
+            lead + tuple(slice(start, start + extent) for start, extent in zip(starts, extents, strict=True))
+        ]
         best = box.reshape(*box.shape[: len(lead)], -1).argmax(axis=-1)
         inside = np.unravel_index(best, extents)
         found[lead + index] = sum((i + s) * step for i, s, step in zip(inside, starts, steps, strict=True))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from ..values import Array
 
-__all__ = ["Corner", "Line", "corners_of", "gather", "line_of", "scatter", "slopes_of"]
+__all__ = ["Corner", "Line", "corners_of", "gather", "line_of", "round_half_away", "scatter", "slopes_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,12 @@ class Corner:
 
     index: npt.NDArray[np.int64]
     weight: Array
+
+
+def round_half_away(values: Array) -> Array:
+    """To the nearest integer, halves away from zero."""
+    rounded: Array = np.copysign(np.floor(np.abs(values) + values.dtype.type(0.5)), values)
+    return rounded
 
 
 def line_of(position: Array, size: int) -> Line:

@@ -18,6 +18,7 @@ from ..values import Array
 __all__ = [
     "Axis",
     "Window",
+    "add_window",
     "channels_first",
     "channels_last",
     "copy_tap",
@@ -182,3 +183,34 @@ def copy_window(
     lead: tuple[Any, ...] = (slice(None),) * (target.ndim - 2 * count)
     for tap in product(*(range(axis.kernel) for axis in axes)):
         copy_tap(target[lead + tap], source, axes, tap, ranges)
+
+
+def add_window(
+    columns: Array,
+    target: Array,
+    axes: Sequence[Axis],
+    ranges: Sequence[tuple[int, int]],
+    apart: bool = False,
+) -> None:
+    """The transpose of :func:`copy_window`: add columns back to where the taps meet ``target``.
+
+    ``apart`` promises that no two taps meet the same input, so that values may be stored instead of added.
+    """
+    count = len(axes)
+    lead: tuple[Any, ...] = (slice(None),) * (target.ndim - count)
+    for tap in product(*(range(axis.kernel) for axis in axes)):
+        met = [axis.meeting(k, *bounds) for axis, k, bounds in zip(axes, tap, ranges, strict=True)]
+        if any(hi <= lo for lo, hi, _ in met):
+            continue
+        take = tuple(
+            slice(lo - start, hi - start) for (lo, hi, _), (start, _) in zip(met, ranges, strict=True)
+        )
+        into = tuple(
+            slice(first, first + (hi - lo - 1) * axis.stride + 1, axis.stride)
+            for axis, (lo, hi, first) in zip(axes, met, strict=True)
+        )
+        place = target[lead + into]
+        if apart:
+            place[...] = columns[lead + tap + take]
+        else:
+            np.add(place, columns[lead + tap + take], out=place)
