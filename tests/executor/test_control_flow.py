@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-
 import oarlock.executor.kernels  # noqa: F401  (declares the operators)
+import pytest
 from oarlock.errors import KernelError
 from oarlock.executor.plan import PlanRequest, compile_block
 from oarlock.ir import AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc
@@ -36,7 +35,9 @@ def power_loop(is_test: bool) -> ProgramDesc:
         op("scale", "i", "i", scale=1.0, bias=1.0),
         op("less_than", "c", "i", "n"),
     ]
-    loop = OpDesc("while", {"X": ["h", "w", "i", "n"], "Condition": ["c"]}, {"Out": ["h", "i", "c"], "StepScopes": ["s"]})
+    loop = OpDesc(
+        "while", {"X": ["h", "w", "i", "n"], "Condition": ["c"]}, {"Out": ["h", "i", "c"], "StepScopes": ["s"]}
+    )
     loop.set_attr("sub_block", 1, AttrType.BLOCK)
     loop.set_attr("is_test", is_test)
     main = [op("assign", "h", "x"), op("less_than", "c", "i", "n"), loop, op("elementwise_add", "y", "h", "h")]
@@ -49,7 +50,9 @@ def branch() -> ProgramDesc:
     """``y = x * x if c else x + w`` as saved: two blocks, ``select_input``."""
 
     def conditional(index: int, cond: str, out: str) -> OpDesc:
-        made = OpDesc("conditional_block", {"Cond": [cond], "Input": ["x", "w"]}, {"Out": [out], "Scope": [f"s{index}"]})
+        made = OpDesc(
+            "conditional_block", {"Cond": [cond], "Input": ["x", "w"]}, {"Out": [out], "Scope": [f"s{index}"]}
+        )
         made.set_attr("sub_block", index, AttrType.BLOCK)
         made.set_attr("is_scalar_condition", True)
         return made

@@ -6,9 +6,8 @@ import weakref
 from typing import Any
 
 import numpy as np
-import pytest
-
 import oarlock.executor.kernels  # noqa: F401  (declares the operators)
+import pytest
 from oarlock.errors import KernelError, ProgramError, UnsupportedOpError
 from oarlock.executor.interpreter import profile
 from oarlock.executor.plan import Plan, PlanRequest, compile_block

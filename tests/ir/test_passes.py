@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
-
 import oarlock.executor.kernels  # noqa: F401  (declares the operators)
+import pytest
 from oarlock.executor.plan import PlanRequest, compile_block
 from oarlock.ir import AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc
 from oarlock.ir.dtypes import DType
