@@ -11,7 +11,7 @@ from ...ir.dtypes import DType, to_numpy
 from ...ir.registry import operator
 from ..values import Array
 from .common import unbroadcast
-from .slice import bounds, chosen
+from .slice import chosen, sliced
 
 __all__ = ["set_value"]
 
@@ -23,24 +23,9 @@ _LISTS = "StartsTensorList* EndsTensorList* StepsTensorList*"
 
 def _index(shape: Ints, axes: Ints, starts: Ints, ends: Ints, steps: Ints, drop: Ints, none: Ints) -> Index:
     """What to index the whole tensor with: slices on ``axes``, dropped dimensions, new ones of size 1."""
-    steps = steps or [1] * len(axes)
-    if not len(axes) == len(starts) == len(ends) == len(steps):
-        raise ValueError(
-            f"axes, starts, ends and steps hold {len(axes)}, {len(starts)}, {len(ends)} and {len(steps)} "
-            "numbers, as many each are needed"
-        )
-    index: list[Any] = [slice(None)] * len(shape)
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        if not 0 <= axis < len(shape):
-            raise ValueError(f"axes holds {axis}, X has {len(shape)} dimension(s)")
-        index[axis] = bounds(start, end, step, shape[axis])
-    for axis in drop:
-        taken = range(shape[axis])[index[axis]]
-        if len(taken) != 1:
-            raise ValueError(
-                f"decrease_axes drops dimension {axis}, which holds {len(taken)} element(s), one is needed"
-            )
-        index[axis] = taken[0]
+    if any(axis < 0 for axis in axes):
+        raise ValueError(f"axes is {list(axes)}, set_value takes no negative axis")
+    index = sliced(shape, axes, starts, ends, steps or [1] * len(axes), drop)
     return (*_with_new(index, none), ...)
 
 

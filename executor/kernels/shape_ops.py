@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -60,8 +61,9 @@ def _reshaped(x: Array, shape_tensor: Any, shape_tensors: list[Any], shape: Ints
     wanted = (
         as_ints(shape_tensors) if shape_tensors else shape if shape_tensor is None else as_ints(shape_tensor)
     )
-    if x.size and len(wanted) and min(wanted) > 0 and math.prod(wanted) == x.size:
-        return x.reshape(wanted)
+    if x.size and 0 not in wanted and min(wanted, default=1) >= -1:
+        with contextlib.suppress(ValueError):  # told in our own words below
+            return x.reshape(wanted)
     return x.reshape(_target_shape(x, wanted))
 
 

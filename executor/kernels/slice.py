@@ -15,7 +15,7 @@ from ...ir.registry import OpContext, operator
 from ..values import Array, Meta, TensorArray
 from .common import as_ints, follow_rank, normalize_axis
 
-__all__ = ["bounds", "slice_", "slice_index", "strided_slice"]
+__all__ = ["bounds", "slice_", "sliced", "strided_slice"]
 
 Ints = Sequence[int]
 Index = tuple[Any, ...]
@@ -24,21 +24,19 @@ Index = tuple[Any, ...]
 def bounds(start: int, end: int, step: int, size: int) -> slice:
     """The range that Paddle's ``start:end:step`` means on a dimension of ``size`` elements.
 
-    As in Python (2.6 refuses some empty ranges, 1.x and 3.x do not), with one exception: an end of -1 with a
-    negative step stands for "past the first element", which is what exported programs hold for ``x[::-1]``.
+    As in Python (2.6 refuses some empty ranges, 1.x and 3.x do not), with two exceptions for negative steps:
+    an end of -1 stands for "past the first element", which is what exported programs hold for ``x[::-1]``, and
+    a start before the first element is the first element.
     """
+    if step > 0:
+        return slice(start, end, step)
     if step == 0:
         raise ValueError("a step is 0")
     if start < 0:
-        start += size
-    if end < 0 and not (end == -1 and step < 0):
-        end += size
-    if step > 0:
-        start = min(max(start, 0), size)
-        return slice(start, min(max(end, start), size), step)
-    start = min(max(start, 0), size - 1)
-    end = min(max(end, -1), start)
-    return slice(start, None if end < 0 else end, step) if size else slice(0, 0, 1)
+        start = max(start + size, 0)
+    if end < -1:
+        end = max(end + size, -1)
+    return slice(start, None if end == -1 else end, step)
 
 
 def chosen(tensor: Any, tensors: Sequence[Any], attr: Ints) -> Ints:
@@ -48,37 +46,41 @@ def chosen(tensor: Any, tensors: Sequence[Any], attr: Ints) -> Ints:
     return as_ints(list(tensors)) if tensors else attr
 
 
-def slice_index(shape: Ints, axes: Ints, starts: Ints, ends: Ints, steps: Ints, decrease: Ints) -> Index:
-    """What to index an array of ``shape`` with; dimensions in ``decrease`` are indexed by a number."""
-    if not len(axes) == len(starts) == len(ends) == len(steps):
+def sliced(
+    shape: Ints, axes: Ints, starts: Ints, ends: Ints, steps: Ints | None, decrease: Ints
+) -> list[Any]:
+    """What to index each dimension with: slices on ``axes`` (step 1 without ``steps``), numbers on ``decrease``."""
+    if not len(axes) == len(starts) == len(ends) == (len(axes) if steps is None else len(steps)):
         raise ValueError(
-            f"axes, starts, ends and steps hold {len(axes)}, {len(starts)}, {len(ends)} and {len(steps)} "
-            "numbers, as many each are needed"
+            f"axes {list(axes)}, starts {list(starts)}, ends {list(ends)} and steps {steps} "
+            "must hold as many numbers each"
         )
     index: list[Any] = [slice(None)] * len(shape)
-    for axis, start, end, step in zip(axes, starts, ends, steps, strict=True):
-        at = normalize_axis(axis, len(shape))
-        index[at] = bounds(start, end, step, shape[at])
+    for place, axis in enumerate(axes):
+        at = axis if 0 <= axis < len(shape) else normalize_axis(axis, len(shape))
+        if steps is None:
+            index[at] = slice(starts[place], ends[place])
+        else:
+            index[at] = bounds(starts[place], ends[place], steps[place], shape[at])
     for axis in decrease:
         at = normalize_axis(axis, len(shape))
         taken = range(shape[at])[index[at]]
         if len(taken) != 1:
             raise ValueError(
-                f"decrease_axis drops dimension {at}, which holds {len(taken)} element(s) after slicing "
-                f"shape {list(shape)}, one is needed"
+                f"dimension {at} is dropped, but holds {len(taken)} element(s) after slicing shape {list(shape)}"
             )
         index[at] = taken[0]
-    return (*index, ...)
+    return index
 
 
 def _plain_index(shape: Ints, axes: Ints, starts: Ints, ends: Ints, flags: Ints, decrease: Ints) -> Index:
     """The index of ``slice``; ``x[-1]`` of old programs is written start -1, end 0."""
-    if len(flags) == len(starts) == len(axes) == len(ends):
+    if decrease and 0 in ends and len(flags) == len(starts) == len(axes) == len(ends):
         ends = [
-            np.iinfo(np.int32).max if (start, end, flag) == (-1, 0, -1) and axis in decrease else end
+            shape[axis] if (start, end, flag) == (-1, 0, -1) and axis in decrease else end
             for axis, start, end, flag in zip(axes, starts, ends, flags, strict=True)
         ]
-    return slice_index(shape, axes, starts, ends, [1] * len(axes), decrease)
+    return (*sliced(shape, axes, starts, ends, None, decrease), ...)
 
 
 def _slice_array(x: TensorArray, starts: Ints, ends: Ints, decrease: Ints) -> Any:
@@ -167,7 +169,7 @@ def _strided_index(shape: Ints, given: Sequence[Any], axes: Ints, attrs: Sequenc
         chosen(tensor, tensors, attr)
         for tensor, tensors, attr in zip(given[:3], given[3:], attrs, strict=True)
     )
-    return slice_index(shape, axes, starts, ends, steps, drop)
+    return (*sliced(shape, axes, starts, ends, steps, drop), ...)
 
 
 @operator("strided_slice", inputs=f"Input {_STRIDED}", outputs="Out", ignores="infer_flags")

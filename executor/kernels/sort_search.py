@@ -65,11 +65,40 @@ for _type, _function, _worst in (("arg_max", np.argmax, -np.inf), ("arg_min", np
 
 
 def stable_order(x: Array, axis: int, descending: bool = False) -> Array:
-    """The indices that sort ``x`` along ``axis``, equal elements in their order."""
+    """The indices that sort ``x`` along ``axis``, equal elements in their order.
+
+    numpy's fastest sort keeps no order among equals; rows that hold equals are sorted again by one that does.
+    """
+    if not x.size:
+        return np.zeros(x.shape, np.int64)
+    rows = np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    order = np.argsort(rows, axis=1)
+    if descending:
+        order = np.ascontiguousarray(order[:, ::-1])
+    unsure = _repeats(np.take_along_axis(rows, order, 1))
+    if unsure.all():
+        order = _stable_rows(rows, descending)
+    elif unsure.any():
+        order[unsure] = _stable_rows(rows[unsure], descending)
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
+    return np.moveaxis(order.reshape(shape), -1, axis)
+
+
+def _repeats(ordered: Array) -> Array:
+    """Which sorted rows hold equal elements (several NaN count as equal)."""
+    equal = ordered[:, 1:] == ordered[:, :-1]
+    if ordered.dtype.kind not in "iub":
+        unordered = np.isnan(ordered)
+        equal |= unordered[:, 1:] & unordered[:, :-1]
+    repeated: Array = equal.any(axis=1)
+    return repeated
+
+
+def _stable_rows(rows: Array, descending: bool) -> Array:
     if not descending:
-        return np.argsort(x, axis, kind="stable")
-    last = x.shape[axis] - 1
-    order: Array = last - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
+        return np.argsort(rows, axis=1, kind="stable")
+    last = rows.shape[1] - 1
+    order: Array = last - np.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1]
     return order
 
 
@@ -106,24 +135,27 @@ def _count(k_tensor: Any, k: int, size: int) -> int:
 
 
 def _few_of_many(rows: Array, count: int, largest: bool) -> Array:
-    """As the first ``count`` of a stable sort of each row, without sorting the rows. No NaN in ``rows``."""
-    place = rows.shape[1] - count if largest else count - 1
-    edge = np.partition(rows, place, axis=1)[:, place, None]
-    better = rows > edge if largest else rows < edge
-    equal = rows == edge
-    room = count - better.sum(axis=1, keepdims=True)
-    equal &= np.cumsum(equal, axis=1) <= room
-    chosen = np.nonzero(better | equal)[1].reshape(len(rows), count)
-    order = stable_order(np.take_along_axis(rows, chosen, 1), 1, largest)
-    return np.take_along_axis(chosen, order, 1)
+    """As the first ``count`` of a stable sort of each row, without sorting the rows."""
+    size = rows.shape[1]
+    places = np.argpartition(rows, size - count if largest else count - 1, axis=1)
+    chosen = np.sort(places[:, size - count :] if largest else places[:, :count], axis=1)
+    values = np.take_along_axis(rows, chosen, 1)
+    edge = values.min(axis=1, keepdims=True) if largest else values.max(axis=1, keepdims=True)
+    order = stable_order(values, 1, largest)
+    index = np.take_along_axis(chosen, order, 1)
+    # Where elements outside equal the last one chosen, or NaN is about, only a whole sort can tell.
+    unsure = np.count_nonzero(rows == edge, axis=1) != np.count_nonzero(values == edge, axis=1)
+    unsure |= (edge != edge)[:, 0]
+    if unsure.any():
+        index[unsure] = _stable_rows(rows[unsure], largest)[:, :count]
+    return index
 
 
 def top_order(x: Array, count: int, axis: int, largest: bool) -> Array:
     """The indices of the ``count`` largest or smallest elements along ``axis``, best first (int64)."""
     moved = np.moveaxis(x, axis, -1)
     size = moved.shape[-1]
-    many = size >= 64 and count * 8 <= size and x.size
-    if many and not (x.dtype.kind not in "iub" and np.isnan(x).any()):
+    if size >= 64 and count * 4 <= size and x.size:
         rows = moved.reshape(-1, size)
         index = _few_of_many(rows, count, largest).reshape(*moved.shape[:-1], count)
         return np.moveaxis(index, -1, axis)
@@ -204,6 +236,18 @@ def _picked_grad(x: Array, index: Array, d_out: Array, axis: int, keep: bool) ->
     return _scatter_back(x.shape, index.reshape(shape), d_out.reshape(shape), at)
 
 
+def _kth_places(rows: Array, count: int) -> Array:
+    """Where each row's element number ``count`` in ascending order lies, equal elements in their order."""
+    value = np.partition(rows, count - 1, axis=1)[:, count - 1, None]
+    equal = rows == value
+    rank = count - np.count_nonzero(rows < value, axis=1)
+    index = np.argmax(np.cumsum(equal, axis=1) == rank[:, None], axis=1)
+    unsure = (value != value)[:, 0]
+    if unsure.any():
+        index[unsure] = _stable_rows(rows[unsure], False)[:, count - 1]
+    return index
+
+
 @operator("kthvalue", inputs="X", outputs="Out Indices")
 def kthvalue(
     x: Array, *, k: int = 1, axis: int = -1, keepdim: bool = False, ctx: OpContext | None = None
@@ -213,8 +257,9 @@ def kthvalue(
     count = _count(None, k, x.shape[at] if x.ndim else 1)
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
-    index = np.take(stable_order(x, at), [count - 1], at)
-    return _picked(x, index, at, keepdim, ctx)
+    rows = np.moveaxis(x, at, -1)
+    index = _kth_places(rows.reshape(-1, rows.shape[-1]), count).reshape(*rows.shape[:-1], 1)
+    return _picked(x, np.moveaxis(index, -1, at), at, keepdim, ctx)
 
 
 @kthvalue.gradient(takes="X Indices Out@GRAD", gives="X@GRAD")
@@ -262,6 +307,10 @@ def _merged_places(sequence: Array, values: Array, right: bool) -> Array:
     return place[..., start : start + count] - among
 
 
+def _rows(x: Array) -> Array:
+    return x.reshape(-1, x.shape[-1])
+
+
 @operator("searchsorted", inputs="SortedSequence Values", outputs="Out", gradient=None)
 def searchsorted(sequence: Array, values: Array, *, out_int32: bool = False, right: bool = False) -> Array:
     """Where values go into a sorted sequence: one for all, or one per row (equal leading dimensions).
@@ -275,6 +324,10 @@ def searchsorted(sequence: Array, values: Array, *, out_int32: bool = False, rig
         )
     if sequence.ndim == 1:
         places = np.searchsorted(sequence, values, "right" if right else "left")
-    else:
+    elif sequence.size + values.size < 100 * len(sequence):  # short rows, each not worth a call
         places = _merged_places(sequence, values, right)
+    else:
+        side: Any = "right" if right else "left"
+        rows = zip(_rows(sequence), _rows(values), strict=True)
+        places = np.stack([np.searchsorted(row, value, side) for row, value in rows]).reshape(values.shape)
     return np.asarray(places).astype(np.int32 if out_int32 else np.int64, copy=False)

@@ -28,7 +28,10 @@ def _permutation(axis: Ints, ndim: int) -> list[int]:
 
 
 def _transposed(x: Array, axis: Ints) -> Array:
-    view: Array = x.transpose(_permutation(axis, x.ndim))
+    try:
+        view: Array = x.transpose(axis)
+    except ValueError:
+        view = x.transpose(_permutation(axis, x.ndim))
     return view
 
 

@@ -20,9 +20,8 @@ Found = tuple[Array, Array, Array, Array]
 
 
 def _distinct(x: Array, axis: int | None) -> Found:
-    """The distinct elements (or slices along ``axis``) in ascending order."""
-    source = x.reshape(-1) if axis is None else x
-    values, first, inverse, counts = np.unique(source, True, True, True, axis)
+    """The distinct elements (or slices along ``axis``) in ascending order, and all about them."""
+    values, first, inverse, counts = np.unique(x, True, True, True, axis)
     return values, first, inverse.reshape(-1), counts
 
 
@@ -73,7 +72,10 @@ def unique(
     if not is_sorted:
         values, _, inverse, _ = _in_order_of_appearance(_distinct(_vector(x), None))
         return values, None, inverse.astype(kind), None
-    values, first, inverse, counts = _distinct(x, _axis(axis, x.ndim))
+    at = _axis(axis, x.ndim)
+    if not (return_index or return_inverse or return_counts):
+        return np.unique(x, axis=at), None, None, None
+    values, first, inverse, counts = _distinct(x, at)
     return (
         values,
         first.astype(kind) if return_index else None,
