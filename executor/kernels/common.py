@@ -67,7 +67,8 @@ def broadcast_y(x: Array, y: Array, axis: int) -> Array:
     shape = list(y.shape)
     while len(shape) > 1 and shape[-1] == 1 and axis + len(shape) > x.ndim:
         shape.pop()
-    return y.reshape(*shape, *(1,) * (x.ndim - axis - len(shape)))
+    aligned: Array = y.reshape(*shape, *(1,) * (x.ndim - axis - len(shape)))
+    return aligned
 
 
 def unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
@@ -80,7 +81,7 @@ def unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
         for axis in range(grad.ndim)
         if axis < extra or (shape[axis - extra] == 1 and grad.shape[axis] != 1)
     )
-    total = grad.sum(axis=stretched, dtype=accumulate_dtype(grad.dtype), keepdims=True)
+    total: Array = grad.sum(axis=stretched, dtype=accumulate_dtype(grad.dtype), keepdims=True)
     return total.astype(grad.dtype, copy=False).reshape(shape)
 
 

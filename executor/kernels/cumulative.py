@@ -112,22 +112,29 @@ def cumprod_grad(x: Array, out: Array, d_out: Array, *, dim: int) -> Array:
     Behind it every product is zero and so is every gradient.
     """
     data, along = _flat(x, dim, False)
-    lines = np.moveaxis(data, along, -1)
-    d = np.moveaxis(d_out.reshape(data.shape), along, -1)
     wide = accumulate_dtype(x.dtype)
-    lines, d = lines.astype(wide, copy=False), d.astype(wide, copy=False)
+    lines, products, d = (
+        np.moveaxis(each.reshape(data.shape), along, -1).astype(wide, copy=False) for each in (x, out, d_out)
+    )
     if wide.kind == "c":
-        lines = lines.conj()
+        lines, products = lines.conj(), products.conj()
     zero = lines == 0
-    first = zero & (np.cumsum(zero, axis=-1) == 1)
-    ahead = np.cumsum(zero, axis=-1) == 0
-    safe = np.where(zero, lines.dtype.type(1), lines)
-    products = np.multiply.accumulate(lines, axis=-1)
-    grad = np.where(ahead, _tail_sums(d * products) / safe, 0)
-    if first.any():
-        patched = np.multiply.accumulate(np.where(first, lines.dtype.type(1), lines), axis=-1)
-        grad += np.where(first, _tail_sums(d * patched), 0)
+    if zero.any():
+        grad = _grad_around_zeros(lines, products, d, zero)
+    else:
+        grad = _tail_sums(d * products)
+        grad /= lines
     return np.moveaxis(grad, -1, along).astype(x.dtype, copy=False).reshape(x.shape)
+
+
+def _grad_around_zeros(lines: Array, products: Array, d: Array, zero: Array) -> Array:
+    """Lines with zeros: the quotient ahead of the first one, at it the products that leave it out."""
+    ahead = ~np.logical_or.accumulate(zero, axis=-1)
+    first = zero & np.concatenate([np.ones_like(ahead[..., :1]), ahead[..., :-1]], axis=-1)
+    one = lines.dtype.type(1)
+    grad = np.where(ahead, _tail_sums(d * products) / np.where(zero, one, lines), 0)
+    without = np.multiply.accumulate(np.where(first, one, lines), axis=-1)
+    return np.where(first, _tail_sums(d * without), grad)
 
 
 def _tail_sums(x: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.registry import OpContext, operator
 from ..values import Array
-from .common import follow_rank, unbroadcast
+from .common import accumulate_dtype, follow_rank, unbroadcast
 
 __all__ = ["adjoint", "back_substituted", "cholesky", "determinant", "inverse", "solve", "square_matrices"]
 
@@ -41,10 +41,10 @@ def checked(compute: Callable[..., Any], what: str, *args: Any, **options: Any) 
 
 
 def _as_matrices(operands: Sequence[Array]) -> list[Array]:
-    """The operands of a chain as matrices: a vector is a row in front, a column at the end."""
+    """The operands of a chain as matrices in the dtype of sums: a vector is a row in front, a column behind."""
     if len(operands) < 2:
         raise ValueError(f"X must have at least 2 matrices, got {len(operands)}")
-    chain = list(operands)
+    chain = [each.astype(accumulate_dtype(each.dtype), copy=False) for each in operands]
     if chain[0].ndim == 1:
         chain[0] = chain[0][None, :]
     if chain[-1].ndim == 1:
@@ -63,7 +63,7 @@ def multi_dot(operands: list[Array]) -> Array:
     chain = _as_matrices(operands)
     out = np.asarray(np.linalg.multi_dot(chain)) if len(chain) > 2 else chain[0] @ chain[1]
     shape = out.shape[operands[0].ndim == 1 : 2 - (operands[-1].ndim == 1)]
-    return out.reshape(shape)
+    return out.reshape(shape).astype(operands[0].dtype, copy=False)
 
 
 @multi_dot.gradient(takes="X* Out@GRAD", gives="X@GRAD*")
@@ -77,7 +77,8 @@ def multi_dot_grad(operands: list[Array], d_out: Array) -> list[Array]:
     grads = []
     for at, each in enumerate(operands):
         right = rights[len(chain) - 1 - at]
-        grads.append((lefts[at] if right is None else lefts[at] @ adjoint(right)).reshape(each.shape))
+        grad = lefts[at] if right is None else lefts[at] @ adjoint(right)
+        grads.append(grad.astype(each.dtype, copy=False).reshape(each.shape))
     return grads
 
 

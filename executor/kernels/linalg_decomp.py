@@ -239,8 +239,12 @@ def svd_grad(
     return np.asarray(grad)
 
 
+_PANEL = 32
+"""Columns that are eliminated one by one before the rest of the matrix follows in one product."""
+
+
 def _factor(matrix: Array, pivot: bool) -> tuple[Array, Array, Array]:
-    """LU with partial pivoting of ``[B, m, n]``, all matrices at once, column by column.
+    """LU with partial pivoting of ``[B, m, n]``, all matrices at once, in panels of columns.
 
     Returns the packed factors, the 1-based rows that were exchanged, and per matrix the first zero pivot.
     """
@@ -249,21 +253,30 @@ def _factor(matrix: Array, pivot: bool) -> tuple[Array, Array, Array]:
     steps = min(rows, columns)
     pivots = np.empty((count, steps), np.int32)
     info = np.zeros(count, np.int32)
-    every = np.arange(count)
-    for step in range(steps):
-        offset = np.abs(packed[:, step:, step]).argmax(axis=1) if pivot else np.zeros(count, np.int64)
-        row = step + offset
-        pivots[:, step] = row + 1
-        chosen = packed[every, row].copy()
-        packed[every, row] = packed[:, step]
-        packed[:, step] = chosen
-        head = packed[:, step, step]
-        info = np.where((head == 0) & (info == 0), step + 1, info).astype(np.int32)
-        safe = np.where(head == 0, packed.dtype.type(1), head)
-        packed[:, step + 1 :, step] /= safe[:, None]
-        tail = packed[:, step + 1 :, step, None] * packed[:, step, None, step + 1 :]
-        packed[:, step + 1 :, step + 1 :] -= tail
+    for start in range(0, steps, _PANEL):
+        stop = min(start + _PANEL, steps)
+        for step in range(start, stop):
+            _eliminate(packed, step, stop, pivots, info, pivot)
+        if stop < columns:
+            top = packed[:, start:stop]
+            top[..., stop:] = back_substituted(top[..., start:stop], top[..., stop:], False, unit=True)
+            packed[:, stop:, stop:] -= packed[:, stop:, start:stop] @ top[..., stop:]
     return packed, pivots, info
+
+
+def _eliminate(packed: Array, step: int, stop: int, pivots: Array, info: Array, pivot: bool) -> None:
+    """Exchange rows for column ``step`` and clear it below its diagonal, up to column ``stop``; in place."""
+    every = np.arange(len(packed))
+    row = step + (np.abs(packed[:, step:, step]).argmax(axis=1) if pivot else np.zeros(len(packed), np.int64))
+    pivots[:, step] = row + 1
+    chosen = packed[every, row].copy()
+    packed[every, row] = packed[:, step]
+    packed[:, step] = chosen
+    head = packed[:, step, step]
+    info[(head == 0) & (info == 0)] = step + 1
+    below = packed[:, step + 1 :, step]
+    below /= np.where(head == 0, packed.dtype.type(1), head)[:, None]
+    packed[:, step + 1 :, step + 1 : stop] -= below[:, :, None] * packed[:, step, None, step + 1 : stop]
 
 
 @operator("lu", inputs="X", outputs="Out Pivots Infos")

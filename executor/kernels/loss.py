@@ -19,9 +19,10 @@ def softplus(x: Array) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """``1 / (1 + exp(-x))`` without overflow."""
-    small = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1 / (1 + small), small / (1 + small)).astype(x.dtype, copy=False)
+    """``1 / (1 + exp(-x))``."""
+    with np.errstate(over="ignore"):  # exp(-x) may become infinite, the quotient then 0
+        result: Array = 1 / (1 + np.exp(-x))
+    return result
 
 
 def _wide(x: Array) -> Array:
@@ -247,7 +248,7 @@ def huber_loss(x: Array, y: Array, *, delta: float) -> tuple[Array, Array]:
 def huber_loss_grad(residual: Array, d_out: Array, *, delta: float) -> tuple[Array, Array]:
     """``-r`` and ``r``, cut at ``delta``, times ``d_out``."""
     limit = residual.dtype.type(delta)
-    d_y = np.clip(residual, -limit, limit) * d_out
+    d_y = np.maximum(np.minimum(residual, limit), -limit) * d_out
     return -d_y, d_y
 
 

@@ -10,10 +10,14 @@ import numpy as np
 from ...ir.registry import operator
 from ..random import generator
 from ..values import Array, Meta, SelectedRows
-from .common import add_rows
+from .common import accumulate_dtype, add_rows
 from .loss import sigmoid, softplus
 
 __all__ = ["hierarchical_sigmoid", "nce", "sample_logits"]
+
+
+def _wide(x: Array) -> Array:
+    return x.astype(accumulate_dtype(x.dtype), copy=False)
 
 
 def _scattered(rows: Array, values: Array, like: Array, sparse: bool) -> Array | SelectedRows:
@@ -117,11 +121,11 @@ def nce(
     samples = _nce_samples(
         label, num_neg_samples, sampler, num_total_classes, probabilities, seed, custom_neg_classes
     )
-    logits = np.einsum("bkd,bd->bk", weight[samples], x.reshape(len(x), -1))
+    logits = np.einsum("bkd,bd->bk", _wide(weight[samples]), _wide(x).reshape(len(x), -1))
     if bias is not None:
         logits = logits + bias.reshape(-1)[samples]
     o = sigmoid(logits)
-    noise = _noise_of(samples, sampler, num_total_classes, num_neg_samples, probabilities, x)
+    noise = _noise_of(samples, sampler, num_total_classes, num_neg_samples, probabilities, o)
     is_true = np.arange(samples.shape[1]) < label.reshape(len(label), -1).shape[1]
     cost = -np.log(np.where(is_true, o, noise) / (o + noise))
     total = cost.sum(axis=1, keepdims=True)
@@ -160,13 +164,14 @@ def nce_grad(
     is_sparse: bool = False,
 ) -> tuple[Array, Array | SelectedRows, Array | SelectedRows | None]:
     """``(o - 1) * n / (o + n)`` for true classes and ``o * (1 - o) / (o + n)`` for the others, at the logits."""
-    noise = _noise_of(samples, sampler, num_total_classes, num_neg_samples, probabilities, x)
+    o = _wide(o)
+    noise = _noise_of(samples, sampler, num_total_classes, num_neg_samples, probabilities, o)
     is_true = np.arange(samples.shape[1]) < label.reshape(len(label), -1).shape[1]
     slope = np.where(is_true, (o - 1) * noise, o * (1 - o)) / (o + noise) * d_cost.reshape(-1, 1)
     if sample_weight is not None:
         slope = slope * sample_weight.reshape(-1, 1)
-    flat = x.reshape(len(x), -1)
-    d_x = np.einsum("bk,bkd->bd", slope, weight[samples]).astype(x.dtype, copy=False).reshape(x.shape)
+    flat = _wide(x).reshape(len(x), -1)
+    d_x = np.einsum("bk,bkd->bd", slope, _wide(weight[samples])).astype(x.dtype, copy=False).reshape(x.shape)
     outer = (slope[:, :, None] * flat[:, None, :]).reshape(-1, flat.shape[1])
     d_weight = _scattered(samples.reshape(-1), outer, weight, is_sparse)
     if bias is None:
@@ -232,13 +237,14 @@ def hierarchical_sigmoid(
     ``PreOut`` holds ``log(1 + exp(logit))`` of each node; beyond the end of a way the logit counts as 0.
     """
     paths = _paths(label, table, code, num_classes)
-    logits = np.einsum("nld,nd->nl", w[paths.nodes], x)
+    logits = np.einsum("nld,nd->nl", _wide(w[paths.nodes]), _wide(x))
     if bias is not None:
         logits = logits + bias.reshape(-1)[paths.nodes]
-    logits = np.where(paths.inside, np.clip(logits, -_LIMIT, _LIMIT), 0).astype(x.dtype)
-    pre_out = softplus(logits).astype(x.dtype, copy=False)
+    logits = np.where(paths.inside, np.clip(logits, -_LIMIT, _LIMIT), 0).astype(logits.dtype)
+    pre_out = softplus(logits)
     taken = np.where(paths.turns & paths.inside, logits, 0)
-    return (pre_out - taken).sum(axis=1, keepdims=True, dtype=x.dtype), pre_out, None
+    total = (pre_out - taken).sum(axis=1, keepdims=True)
+    return total.astype(x.dtype, copy=False), pre_out.astype(x.dtype, copy=False), None
 
 
 @hierarchical_sigmoid.gradient(
@@ -259,17 +265,17 @@ def hierarchical_sigmoid_grad(
 ) -> tuple[Array, Array | SelectedRows, Array | None]:
     """``sigmoid(logit) - turn`` at each node of the way."""
     paths = _paths(label, table, code, num_classes)
-    slope = (1 - np.exp(-pre_out)) - paths.turns
-    slope = (np.where(paths.inside, slope, 0) * d_out.reshape(-1, 1)).astype(x.dtype)
-    d_x = np.einsum("nl,nld->nd", slope, w[paths.nodes]).astype(x.dtype, copy=False)
+    slope = (1 - np.exp(-_wide(pre_out))) - paths.turns
+    slope = (np.where(paths.inside, slope, 0) * d_out.reshape(-1, 1)).astype(slope.dtype)
+    d_x = np.einsum("nl,nld->nd", slope, _wide(w[paths.nodes])).astype(x.dtype, copy=False)
     sample, step = np.nonzero(paths.inside)
     nodes, amount = paths.nodes[sample, step], slope[sample, step]
-    d_w = _scattered(nodes, amount[:, None] * x[sample], w, is_sparse)
+    d_w = _scattered(nodes, amount[:, None] * _wide(x)[sample], w, is_sparse)
     if bias is None:
         return d_x, d_w, None
-    d_bias = np.zeros(w.shape[0], x.dtype)
+    d_bias = np.zeros(w.shape[0], amount.dtype)
     add_rows(d_bias, nodes, amount)
-    return d_x, d_w, d_bias.reshape(bias.shape)
+    return d_x, d_w, d_bias.astype(bias.dtype, copy=False).reshape(bias.shape)
 
 
 # Sampled softmax
@@ -322,12 +328,13 @@ def sample_logits(
         samples = np.concatenate([labels.astype(np.int64), shared], axis=1)
         once = _log_uniform(samples, total)
         probabilities = (-np.expm1(tries * np.log1p(-once))).astype(logits.dtype)
-    picked = np.take_along_axis(logits, samples, axis=1)
+    picked = np.take_along_axis(_wide(logits), samples, axis=1)
     if remove_accidental_hits:
         hits = (samples[:, true:, None] == samples[:, None, :true]).any(axis=2)
         picked = picked.copy()
-        picked[:, true:] -= np.where(hits, logits.dtype.type(1e20), 0)
-    shifted = np.clip(picked - np.clip(np.log(probabilities), -1e20, 1e20), -1e20, 1e20)
+        picked[:, true:] -= np.where(hits, picked.dtype.type(1e20), 0)
+    limit = 1e4 if logits.dtype == np.float16 else 1e20  # what can be held and still hides a class
+    shifted = np.clip(picked - np.clip(np.log(_wide(probabilities)), -1e20, 1e20), -limit, limit)
     numbers = np.broadcast_to(np.arange(true), (count, true)).astype(np.int64)
     # Shapes alone matter in these two: views that take no memory.
     dims = [np.broadcast_to(np.zeros((), each.dtype), each.shape) for each in (logits, labels)]

@@ -49,13 +49,13 @@ def _picked(rows: Array, labels: Array) -> Array:
     return rows[np.arange(len(labels)), labels]
 
 
-def _tolerable(logarithm: Array) -> Array:
-    return np.clip(logarithm, -_HUGE, _HUGE)
-
-
 def _log(x: Array) -> Array:
-    with np.errstate(divide="ignore"):  # log(0) becomes the huge number
-        return _tolerable(np.log(x))
+    """``log(x)``, in the dtype of sums; that of 0 is the huge number, or the largest that ``x`` can hold."""
+    limit = float(np.finfo(np.float16).max) if x.dtype == np.float16 else _HUGE
+    with np.errstate(divide="ignore"):
+        logs = np.log(x.astype(accumulate_dtype(x.dtype), copy=False))
+    cut: Array = np.clip(logs, -limit, limit)
+    return cut
 
 
 def _one_hot_sub(rows: Array, labels: Array, amount: Array) -> None:
@@ -86,12 +86,14 @@ def softmax_with_cross_entropy(
         raise ValueError("attribute numeric_stable_mode=False is possible along the last axis only")
     wide = accumulate_dtype(logits.dtype)
     probabilities = softmax(logits, axis=axis) if use_softmax else logits
-    logs = (
-        log_softmax(logits.astype(wide, copy=False), axis=axis) if use_softmax else _log(logits.astype(wide))
-    )
+    logs = log_softmax(logits.astype(wide, copy=False), axis=axis) if use_softmax else _log(logits)
     if soft_label:
         loss = -(label * logs).sum(axis=axis, keepdims=True)
     else:
+        if label.ndim != logits.ndim or label.shape[axis] != 1:
+            raise ValueError(
+                f"Label {list(label.shape)} must be Logits {list(logits.shape)} with 1 at axis {axis}"
+            )
         rows, shape = _class_last(logs, axis)
         labels, counts = _checked_labels(label, shape[-1], ignore_index)
         kept = np.where(counts, -_picked(rows, labels), 0)
@@ -139,7 +141,7 @@ def _loss_shape(x: Array, label: Array) -> tuple[int, ...]:
 def cross_entropy(x: Array, label: Array, *, soft_label: bool = False, ignore_index: int = -100) -> Array:
     """``-log(x[label])`` of probabilities along the last dimension."""
     if soft_label:
-        result: Array = -(label * _log(x)).sum(axis=-1, keepdims=True, dtype=x.dtype)
+        result: Array = -(label * _log(x)).sum(axis=-1, keepdims=True).astype(x.dtype, copy=False)
         return result
     rows, shape = _class_last(x, -1)
     labels, counts = _checked_labels(label, shape[-1], ignore_index)

@@ -348,13 +348,13 @@ def mv(x: Array, vec: Array) -> Array:
     """Matrix times vector, ``[M, N] @ [N]``."""
     if x.ndim != 2 or vec.ndim != 1 or x.shape[1] != vec.shape[0]:
         raise ValueError(f"X must be [M, N] and Vec [N], got {list(x.shape)} and {list(vec.shape)}")
-    return x @ vec
+    return product(x, vec[:, None])[:, 0]
 
 
 @mv.gradient(takes="X Vec Out@GRAD", gives="X@GRAD Vec@GRAD")
 def mv_grad(x: Array, vec: Array, d_out: Array) -> tuple[Array, Array]:
     """The outer product of ``d_out`` and ``vec``; ``x^T @ d_out``."""
-    return np.multiply.outer(d_out, vec), x.T @ d_out
+    return product(d_out[:, None], vec[None, :]), product(x.T, d_out[:, None])[:, 0]
 
 
 @operator("addmm", inputs="Input X Y", outputs="Out")

@@ -232,6 +232,8 @@ def _gradient(
             d_x[at] -= centred
 
     channels.blocks(work)
+    kind = d_scale.dtype if scale is None else scale.dtype
+    d_scale, d_bias = d_scale.astype(kind, copy=False), d_bias.astype(kind, copy=False)
     return d_x.reshape(x.shape).astype(x.dtype, copy=False), d_scale, d_bias
 
 

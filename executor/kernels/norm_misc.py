@@ -278,10 +278,11 @@ def _largest_direction(weight: Array, u: Array, v: Array, iterations: int, eps: 
 
 
 def _as_matrix(weight: Array, dim: int) -> Array:
+    """``weight`` with dimension ``dim`` as rows, in the dtype of sums."""
     if dim not in (0, 1):
         raise ValueError(f"attribute dim is {dim}, expected 0 or 1")
     first = np.moveaxis(weight, dim, 0)
-    return first.reshape(first.shape[0], -1)
+    return first.reshape(first.shape[0], -1).astype(accumulate_dtype(weight.dtype), copy=False)
 
 
 def _from_matrix(matrix: Array, shape: tuple[int, ...], dim: int) -> Array:
@@ -305,8 +306,8 @@ def spectral_norm(
     """
     matrix = _as_matrix(weight, dim)
     left, right = _largest_direction(matrix, u.reshape(-1), v.reshape(-1), power_iters, eps)
-    result: Array = weight / (left @ matrix @ right)
-    return result
+    scaled = _from_matrix(matrix / (left @ matrix @ right), weight.shape, dim)
+    return scaled.astype(weight.dtype, copy=False)
 
 
 @spectral_norm.gradient(takes="Weight U V Out@GRAD", gives="Weight@GRAD")
@@ -329,4 +330,4 @@ def spectral_norm_grad(
     left, right = _largest_direction(matrix, u.reshape(-1), v.reshape(-1), power_iters, eps)
     sigma = left @ matrix @ right
     grad = d * (1 - np.outer(left, right) * (matrix / sigma).sum()) / sigma
-    return _from_matrix(grad, weight.shape, dim)
+    return _from_matrix(grad, weight.shape, dim).astype(weight.dtype, copy=False)
