@@ -130,6 +130,7 @@ def _moments(channels: _Channels, x: Array) -> tuple[Array, Array]:
 
 
 def inverse_deviation(variance: Array, epsilon: float) -> Array:
+    """``1 / sqrt(variance + epsilon)`` in the dtype of the variance."""
     result: Array = 1 / np.sqrt(variance + variance.dtype.type(epsilon))
     return result
 
