@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ir.registry import lookup, operator
 from ..values import Array
-from .pointwise import chosen, forward_kernel, gradient_kernel, pointwise
+from .pointwise import bounded, chosen, forward_kernel, gradient_kernel, pointwise
 from .special import erf
 
 __all__ = ["activate"]
@@ -25,6 +25,8 @@ _CUBIC = 0.044715
 _SELU_SCALE, _SELU_ALPHA = 1.0507010221481323, 1.6732631921768188
 _STANH_A, _STANH_B = 0.6700000166893005, 1.71589994430542
 """Defaults as the registry has them, rounded to float32."""
+_SMOOTH = 15.0
+"""From here on ``log(1 + exp(x))`` is ``x`` to within 3e-7."""
 
 
 def _sigmoid(x: Array, out: Array) -> None:
@@ -146,16 +148,13 @@ def _softplus(x: Array, out: Array, *, beta: float = 1.0, threshold: float = 20.
         curved = np.log(1 + np.exp(scaled)) / beta
         np.copyto(out, np.where(scaled.real > threshold, x, curved))
         return
-    curve = np.abs(scaled)
-    np.negative(curve, out=curve)
+    curve = np.minimum(scaled, threshold)
     np.exp(curve, out=curve)
     np.log1p(curve, out=curve)
-    linear = scaled > threshold
-    curve *= ~linear
-    ramp = np.maximum(scaled, scaled * linear if threshold < 0 else 0)
-    if threshold < 0:
-        ramp = np.where(linear, scaled, ramp)
-    curve += ramp
+    if threshold >= _SMOOTH:  # the curve has come down to the line there and lies above it before
+        np.maximum(curve, scaled, out=curve)
+    else:
+        curve = np.where(scaled > threshold, scaled, curve)
     np.divide(curve, beta, out=out)
 
 
@@ -174,9 +173,7 @@ def _softplus_bend(x: Array, *, beta: float = 1.0, threshold: float = 20.0) -> A
 
 def _soft_relu(x: Array, out: Array, *, threshold: float = 40.0) -> None:
     """``log(1 + exp(x))`` with ``x`` clipped to ``[-threshold, threshold]``."""
-    bounded = np.minimum(x, threshold)
-    np.maximum(bounded, -threshold, out=bounded)
-    np.copyto(out, _softplus_of(bounded))
+    np.copyto(out, _softplus_of(bounded(x, -threshold, threshold)))
 
 
 def _soft_relu_slope(out: Array, *, threshold: float = 40.0) -> Array:

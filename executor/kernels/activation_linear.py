@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..values import Array
-from .pointwise import chosen, pointwise
+from .pointwise import bounded, chosen, pointwise
 
 __all__: list[str] = []
 
@@ -24,8 +24,7 @@ def _relu(x: Array, out: Array) -> None:
 
 def _relu6(x: Array, out: Array, *, threshold: float = 6.0) -> None:
     """``min(max(x, 0), threshold)``."""
-    np.maximum(x, 0, out=out)
-    np.minimum(out, threshold, out=out)
+    bounded(x, 0, threshold, out)
 
 
 def _relu6_slope(out: Array, *, threshold: float = 6.0) -> Array:
@@ -35,8 +34,7 @@ def _relu6_slope(out: Array, *, threshold: float = 6.0) -> Array:
 
 def _brelu(x: Array, out: Array, *, t_min: float = 0.0, t_max: float = 24.0) -> None:
     """``x`` clipped to ``[t_min, t_max]``."""
-    np.maximum(x, t_min, out=out)
-    np.minimum(out, t_max, out=out)
+    bounded(x, t_min, t_max, out)
 
 
 def _brelu_slope(x: Array, *, t_min: float = 0.0, t_max: float = 24.0) -> Array:
@@ -102,8 +100,7 @@ def _hard_sigmoid(x: Array, out: Array, *, slope: float = 0.20000000298023224, o
     """``slope * x + offset`` clipped to ``[0, 1]``."""
     np.multiply(x, slope, out=out)
     np.add(out, offset, out=out)
-    np.maximum(out, 0, out=out)
-    np.minimum(out, 1, out=out)
+    bounded(out, 0, 1, out)
 
 
 def _hard_sigmoid_slope(out: Array, *, slope: float = 0.20000000298023224, offset: float = 0.5) -> Array:
@@ -119,8 +116,7 @@ def _hard_swish(
     if x.dtype.kind == "c":
         gate = np.where(gate.real < 0, 0, np.where(gate.real > threshold, threshold, gate))
     else:
-        np.maximum(gate, 0, out=gate)
-        np.minimum(gate, threshold, out=gate)
+        bounded(gate, 0, threshold, gate)
     np.multiply(x, gate, out=gate)
     np.divide(gate, scale, out=out)
 

@@ -22,6 +22,8 @@ from ..values import Array
 
 __all__ = [
     "Formula",
+    "bounded",
+    "chosen",
     "forward_kernel",
     "gradient_kernel",
     "over_blocks",
@@ -36,7 +38,9 @@ Derivative = Callable[..., Any]
 _BLOCK = 1 << 14
 """Elements of a block: its temporaries stay in a core's own cache."""
 _WHOLE = 1 << 16
-"""Up to so many elements an array is not cut into blocks."""
+"""Up to so many elements an array is not cut into blocks; four times as many for a single ufunc."""
+_SMALL = 1 << 12
+"""Up to so many elements a call costs more than a pass over them."""
 
 _FLOAT32 = np.dtype(np.float32)
 _DIRECT = frozenset({_FLOAT32, np.dtype(np.float64)})
@@ -96,7 +100,7 @@ def over_blocks(formula: Callable[..., Any], arrays: Sequence[Array], block: int
     first = arrays[-1]
     if first.ndim == 0:
         formula(*[array.reshape(1) for array in arrays])
-    elif first.size <= _WHOLE or not all(array.flags.c_contiguous for array in arrays):
+    elif first.size <= max(_WHOLE, 2 * block) or not all(array.flags.c_contiguous for array in arrays):
         formula(*arrays)
     else:
         flat = [array.reshape(-1) for array in arrays]
@@ -132,6 +136,16 @@ def chosen(mask: Array, low: Any, like: Array) -> Array:
     """1 where the mask holds, else ``low``, in the dtype of ``like``; a fraction of the cost of ``where``."""
     result: Array = np.multiply(~mask, low, dtype=like.dtype)
     result += mask
+    return result
+
+
+def bounded(x: Array, low: Any, high: Any, out: Array | None = None) -> Array:
+    """``min(max(x, low), high)``, NaN where ``x`` is; in one pass where that saves more than the call costs."""
+    if x.size > _SMALL:
+        clipped: Array = np.clip(x, low, high, out=out)
+        return clipped
+    result: Array = np.maximum(x, low, out=out)
+    np.minimum(result, high, out=result)
     return result
 
 

@@ -10,7 +10,7 @@ from ...ir.desc import OpDesc
 from ...ir.registry import operator
 from ..values import Array, SelectedRows
 from .common import accumulate_dtype
-from .pointwise import over_blocks, widened
+from .pointwise import bounded, over_blocks, widened
 
 __all__ = ["clip", "scale"]
 
@@ -95,7 +95,7 @@ def clip(
     target = np.empty_like(x, subok=False) if out is None else out
 
     def formula(part: Array, place: Array) -> None:
-        np.minimum(np.maximum(part, lowest, out=place), highest, out=place)
+        bounded(part, lowest, highest, place)
 
     over_blocks(formula, (x, target))
     return target

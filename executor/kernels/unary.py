@@ -13,7 +13,7 @@ import numpy as np
 
 from ...ir.registry import operator
 from ..values import Array
-from .pointwise import forward_kernel, pointwise
+from .pointwise import bounded, forward_kernel, pointwise
 
 __all__ = ["absolute", "power", "round_half_away"]
 
@@ -30,9 +30,10 @@ def round_half_away(x: Array, out: Array) -> None:
         round_half_away(x.real, out.real)
         round_half_away(x.imag, out.imag)
     else:
-        whole = np.trunc(x)
-        away = np.abs(x - whole) >= 0.5  # exact, where adding a half first would round
-        np.add(whole, np.copysign(away.astype(x.dtype), x), out=out)
+        # the largest number below one half: one half itself would carry what lies just below it
+        half = np.copysign(np.nextafter(x.dtype.type(0.5), x.dtype.type(0)), x)
+        half += x
+        np.trunc(half, out=out)
 
 
 def _whole(ufunc: np.ufunc) -> Any:
@@ -61,11 +62,10 @@ def _reciprocal(x: Array, out: Array) -> None:
 
 def _logit(x: Array, out: Array, *, eps: float = 9.999999974752427e-07) -> None:
     """``log(x / (1 - x))`` with ``x`` clipped to ``[eps, 1 - eps]``, for ``eps`` 0 not at all."""
-    bounded = x
+    inside = x
     if eps:
-        bounded = np.minimum(x, 1.0 - eps)
-        np.maximum(bounded, eps, out=bounded)
-    np.divide(bounded, 1.0 - bounded, out=out)
+        inside = bounded(x, eps, 1.0 - eps)
+    np.divide(inside, 1.0 - inside, out=out)
     np.log(out, out=out)
 
 
