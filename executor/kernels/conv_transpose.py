@@ -32,7 +32,7 @@ def _output_extents(
         )
     ]
     if output_size:
-        asked = [int(size) for size in output_size] * (len(least) if len(output_size) == 1 else 1)
+        asked = [int(size) for size in output_size]
         fits = len(asked) == len(least) and all(
             low <= size < low + s for size, low, s in zip(asked, least, window.strides, strict=True)
         )
@@ -40,9 +40,7 @@ def _output_extents(
             bounds = [[low, low + s - 1] for low, s in zip(least, window.strides, strict=True)]
             raise ValueError(f"output_size must lie between {bounds} per axis, got {list(output_size)}")
         return tuple(asked)
-    extra = [int(p) for p in output_padding] * (len(least) if len(output_padding) == 1 else 1) or [0] * len(
-        least
-    )
+    extra = [int(p) for p in output_padding] or [0] * len(least)
     limits = [max(s, d) for s, d in zip(window.strides, window.dilations, strict=True)]
     if len(extra) != len(least) or any(not 0 <= p < limit for p, limit in zip(extra, limits, strict=True)):
         raise ValueError(f"output_padding must be below {limits} per axis, got {list(output_padding)}")

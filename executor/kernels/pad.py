@@ -84,7 +84,7 @@ def _padded_back(d_out: Array, shape: Sequence[int], pads: _Pairs, mode: str) ->
             continue
         size = shape[axis]
         index = _source_index(mode, size, before, after)
-        lead = (slice(None),) * axis
+        lead: tuple[Any, ...] = (slice(None),) * axis
         inner = np.zeros((*total.shape[:axis], size, *total.shape[axis + 1 :]), total.dtype)
         first, last = max(before, 0), min(before + size, len(index))
         into, take = (*lead, slice(first - before, last - before)), (*lead, slice(first, last))
