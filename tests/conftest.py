@@ -48,7 +48,8 @@ class Sample:
 
     def outputs(self, case: int = 0, method: str = "out") -> list[Array]:
         """What real Paddle gave, in order."""
-        golden, found = self.golden, []
+        golden = self.golden
+        found: list[Array] = []
         while f"case{case}/{method}/{len(found)}" in golden:
             found.append(golden[f"case{case}/{method}/{len(found)}"])
         return found
