@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import oarlock.executor.kernels  # noqa: F401 - tells the registry how to find a type
 import pytest
 from oarlock.ir.registry import lookup
 
