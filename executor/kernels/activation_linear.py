@@ -137,9 +137,9 @@ def _positive(out: Array) -> Array:
 
 
 _TABLE: Sequence[tuple[str, Any, Any, Mapping[str, Any]]] = (
-    ("relu", _relu, _positive, {"keeps": "Out", "double": "relu_grad_grad"}),
-    ("relu6", _relu6, _relu6_slope, {"keeps": "Out"}),
-    ("brelu", _brelu, _brelu_slope, {}),
+    ("relu", _relu, _positive, {"keeps": "Out", "double": "relu_grad_grad", "silent": True}),
+    ("relu6", _relu6, _relu6_slope, {"keeps": "Out", "silent": True}),
+    ("brelu", _brelu, _brelu_slope, {"silent": True}),
     ("leaky_relu", _leaky_relu_old, _leaky_relu_slope, {"double": "leaky_relu_grad_grad"}),
     ("leaky_relu", _leaky_relu, _leaky_relu_slope, {"double": "leaky_relu_grad_grad", "since": 1}),
     ("thresholded_relu", _thresholded_relu, _thresholded_relu_slope, {}),

@@ -23,6 +23,7 @@ __all__ = ["aligned_shapes", "arithmetic", "binary", "promoted"]
 _FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
 _LARGE = 1 << 18
 """From so many elements on a binary operation is split over the threads."""
+_SMALL = 1 << 10
 _FROM_FLOOR = 2005000
 """Programs of older Paddle versions mean by ``elementwise_floordiv`` the quotient without its fraction."""
 
@@ -80,17 +81,19 @@ def binary(function: Function, x: Array, y: Array, out: Array | None) -> Array:
     The result has the dtype of ``x``.
     """
     if x.size < _LARGE and y.size < _LARGE:
-        if (
-            out is not None
-            and out.dtype == x.dtype
-            and (y.ndim == 0 or np.broadcast(x, y).shape == out.shape)
-        ):
+        # for a small array the check costs more than the allocation that it may save
+        if out is not None and x.size >= _SMALL and out.dtype == x.dtype and _fits(x, y, out):
             return function(x, y, out=out)  # type: ignore[no-any-return]
         return function(x, y)  # type: ignore[no-any-return]
     shape = np.broadcast(x, y).shape
-    target = np.empty(shape, x.dtype) if out is None or out.shape != shape or out.dtype != x.dtype else out
+    reuse = out is not None and out.shape == shape and out.dtype == x.dtype
+    target = out if out is not None and reuse else np.empty(shape, x.dtype)
     _spread(function, x, y, target)
     return target
+
+
+def _fits(x: Array, y: Array, out: Array) -> bool:
+    return y.ndim == 0 or out.shape == np.broadcast(x, y).shape
 
 
 def _spread(function: Function, x: Array, y: Array, target: Array) -> None:

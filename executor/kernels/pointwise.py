@@ -149,8 +149,8 @@ def bounded(x: Array, low: Any, high: Any, out: Array | None = None) -> Array:
     return result
 
 
-def forward_kernel(type: str, slot: str, formula: Formula, kinds: str) -> Any:
-    """The kernel ``(x, *, out=None, **attrs)`` of a formula."""
+def forward_kernel(type: str, slot: str, formula: Formula, kinds: str, silent: bool = False) -> Any:
+    """The kernel ``(x, *, out=None, **attrs)`` of a formula; ``silent``: it never raises a floating-point flag."""
     block = _block_of(formula)
     direct = frozenset(dtype for dtype in _DIRECT | _COMPLEX if ("c" if dtype in _COMPLEX else "f") in kinds)
 
@@ -161,16 +161,17 @@ def forward_kernel(type: str, slot: str, formula: Formula, kinds: str) -> Any:
             if wide != dtype:
                 return np.asarray(kernel(x.astype(wide), **attrs)).astype(given, copy=False)
         target = np.empty_like(x, subok=False) if out is None else out
-        with np.errstate(all="ignore"):
-            if x.ndim > 0 and x.size <= _WHOLE:
-                formula(x, target, **attrs)
-            else:
+        if x.ndim == 0 or x.size > _WHOLE:
+            with np.errstate(all="ignore"):
                 over_blocks(lambda *parts: formula(*parts, **attrs), (x, target), block)
+        elif silent:
+            formula(x, target, **attrs)
+        else:
+            with np.errstate(all="ignore"):
+                formula(x, target, **attrs)
         return target
 
-    doc = (
-        inspect.getdoc(formula) if not isinstance(formula, np.ufunc) else f"``{formula.__name__}`` of ``x``."
-    )
+    doc = f"``{formula.__name__}`` of ``x``." if isinstance(formula, np.ufunc) else inspect.getdoc(formula)
     return _signed(kernel, ["x"], _keywords(formula), doc or "")
 
 
@@ -199,23 +200,25 @@ def gradient_kernel(derivative: Derivative, count: int) -> Any:
 
 
 def second_kernel(derivative: Derivative, second: Derivative | None, count: int) -> Any:
-    """The kernel of the gradient's gradient, ``(kept, d_out, dd_x) -> (d_kept, dd_out)``.
+    """The kernel of the gradient's gradient, ``(*kept, d_out, dd_x) -> (d_kept, dd_out)``.
 
-    Without ``second`` (the derivative is constant almost everywhere) it is ``(kept, dd_x) -> dd_out``.
+    The gradient goes to the last of the kept arrays. Without ``second`` (the derivative is constant almost
+    everywhere) the kernel is ``(kept, dd_x) -> dd_out``.
     """
     if second is None:
         return gradient_kernel(derivative, 1)
 
-    def kernel(kept: Array, d_out: Array, dd_x: Array, **attrs: Any) -> tuple[Array, Array]:
-        given = kept.dtype
+    def kernel(*arrays: Array, **attrs: Any) -> tuple[Array, ...]:
+        given, shape = arrays[0].dtype, arrays[0].shape
         wide = _FLOAT32 if _is_half(given) else given
-        source, inner, outer = (np.atleast_1d(a.astype(wide, copy=False)) for a in (kept, d_out, dd_x))
+        *kept, d_out, dd_x = (np.atleast_1d(a.astype(wide, copy=False)) for a in arrays)
         with np.errstate(all="ignore"):
-            d_kept = np.conj(outer) * inner * np.conj(second(source, **attrs))
-            dd_out = outer * derivative(source, **attrs)
-        return tuple(a.astype(given, copy=False).reshape(kept.shape) for a in (d_kept, dd_out))
+            d_kept = np.conj(dd_x) * d_out * np.conj(second(*kept, **attrs))
+            dd_out = dd_x * derivative(*kept, **attrs)
+        return tuple(a.astype(given, copy=False).reshape(shape) for a in (d_kept, dd_out))
 
-    return _signed(kernel, ["kept", "d_out", "dd_x"], _keywords(derivative), "")
+    names = [*(f"kept_{i}" for i in range(count)), "d_out", "dd_x"]
+    return _signed(kernel, names, _keywords(derivative), "")
 
 
 def pointwise(
@@ -231,6 +234,7 @@ def pointwise(
     ignores: str = "",
     since: int = 0,
     stepwise: bool = False,
+    silent: bool = False,
 ) -> Operator:
     """Register an operator that works element by element, with its gradient and that one's gradient.
 
@@ -239,11 +243,12 @@ def pointwise(
     Args:
         kinds: the dtypes that it takes, see :func:`widened`.
         keeps: what ``derivative`` reads: the input or output slot, or several, or ``""``.
+        silent: the formula never raises a floating-point flag.
         double: the type of the gradient's gradient (one array is kept); "" where none is declared.
         second: the derivative of ``derivative``; None with a ``double`` where that is zero almost everywhere.
     """
     x, out = slots
-    kernel = forward_kernel(type, x, formula, kinds)
+    kernel = forward_kernel(type, x, formula, kinds, silent)
     made = define(
         type,
         kernel,

@@ -24,15 +24,19 @@ def _number(value: float, dtype: np.dtype[Any]) -> Any:
 
 def _scaled(x: Array, factor: float, bias: float, bias_first: bool, out: Array | None) -> Array:
     """``x * factor + bias`` (or ``(x + bias) * factor``) in the arithmetic of the dtype of ``x``."""
-    by, plus = _number(factor, x.dtype), _number(bias, x.dtype)
-    if x.dtype not in _DIRECT and x.dtype.kind not in "iu":
+    if x.dtype not in _DIRECT:
         if x.dtype.kind == "b":
-            value: Array = np.logical_and(x, by) | plus if not bias_first else np.logical_and(x | plus, by)
+            value: Array = (
+                (x & bool(factor)) | bool(bias) if not bias_first else (x | bool(bias)) & bool(factor)
+            )
             return value
-        wide = _scaled(x.astype(np.float32), float(by), float(plus), bias_first, None)
-        return wide.astype(x.dtype)
-    if by == 1 and plus == 0:
+        if x.dtype.kind not in "iu":
+            wide = _scaled(x.astype(np.float32), factor, bias, bias_first, None)
+            return wide.astype(x.dtype)
+        factor, bias = int(factor), int(bias)
+    if factor == 1 and bias == 0:
         return x
+    by, plus = factor, bias
     target = np.empty_like(x, subok=False) if out is None else out
 
     def formula(part: Array, place: Array) -> None:

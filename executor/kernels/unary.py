@@ -145,7 +145,9 @@ for _type, _formula, _kinds in (
     ("trunc", _whole(np.trunc), "fi"),
     ("round", round_half_away, "fci"),
 ):
-    pointwise(_type, _formula, kinds=_kinds, stepwise=True).gradient(takes="Out@GRAD", gives="X@GRAD")(_zeros)
+    pointwise(_type, _formula, kinds=_kinds, stepwise=True, silent=True).gradient(
+        takes="Out@GRAD", gives="X@GRAD"
+    )(_zeros)
 
 
 def _sign(x: Array, out: Array) -> None:
@@ -164,7 +166,7 @@ pointwise("sign", _sign, kinds="fci", stepwise=True).gradient_op(
     attrs={"scale": 0.0, "bias": 0.0, "bias_after_scale": True},
 )
 
-_absolute = forward_kernel("abs", "X", np.abs, "fi")
+_absolute = forward_kernel("abs", "X", np.abs, "fi", silent=True)
 
 
 @operator("abs", inputs="X", outputs="Out", inplace="X->Out")
