@@ -131,11 +131,8 @@ def _number(value: Any) -> Any:
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
-    """One number everywhere; without ``dtype`` bools and ints give bool and int64, floats the default type."""
-    value = _number(fill_value)
-    if dtype is None and isinstance(value, (bool, int)):
-        dtype = "bool" if isinstance(value, bool) else "int64"
-    return constant(np.full(int_list(shape), value, _kind(dtype)))
+    """One number everywhere, of the default float type unless ``dtype`` says otherwise."""
+    return constant(np.full(int_list(shape), _number(fill_value), _kind(dtype)))
 
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:

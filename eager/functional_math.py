@@ -232,7 +232,7 @@ def scale(
     if isinstance(scale, Tensor):
         made = run("scale", x, scale, **attrs)
     else:
-        made = run("scale", x, None, scale=float(scale), **attrs)
+        made = run("scale", x, scale=float(scale), **attrs)
     return made if act is None else run(act, made)
 
 
@@ -370,14 +370,14 @@ def isclose(
     x: Tensor, y: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False, name: str | None = None
 ) -> Tensor:
     """Whether ``|x - y| <= atol + rtol * |y|``, elementwise."""
-    return run("isclose", x, y, None, None, rtol=str(rtol), atol=str(atol), equal_nan=equal_nan)
+    return run("isclose", x, y, rtol=str(rtol), atol=str(atol), equal_nan=equal_nan)
 
 
 def allclose(
     x: Tensor, y: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False, name: str | None = None
 ) -> Tensor:
     """Whether all elements are close (see :func:`isclose`), as a 0-d bool."""
-    return run("allclose", x, y, None, None, rtol=str(rtol), atol=str(atol), equal_nan=equal_nan)
+    return run("allclose", x, y, rtol=str(rtol), atol=str(atol), equal_nan=equal_nan)
 
 
 def complex(real: Tensor, imag: Tensor, name: str | None = None) -> Tensor:

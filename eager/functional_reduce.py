@@ -141,7 +141,7 @@ def count_nonzero(x: Tensor, axis: Axis = None, keepdim: bool = False, name: str
 
 def median(x: Tensor, axis: int | None = None, keepdim: bool = False, name: str | None = None) -> Tensor:
     """The middle value; of an even count the mean of the two middle ones. Integers give floats."""
-    flat = x if axis is not None else run_at("reshape2", 0, x, None, [], shape=[-1])
+    flat = x if axis is not None else run_at("reshape2", 0, x, shape=[-1])
     at = 0 if axis is None else axis_list(axis, x.ndim)[0]
     wide = flat if is_floating(flat._array.dtype) else cast_to(flat, default_float())
     ordered, _ = run_many("argsort", wide, axis=at, descending=False)
@@ -153,18 +153,35 @@ def median(x: Tensor, axis: int | None = None, keepdim: bool = False, name: str 
     if axis is not None:
         return found
     shape = [1] * x.ndim if keepdim else []
-    return run_at("reshape2", 0, found, None, [], shape=shape)
+    return run_at("reshape2", 0, found, shape=shape)
 
 
 def quantile(x: Tensor, q: Any, axis: Axis = None, keepdim: bool = False) -> Tensor:
-    """The value below which the share ``q`` of the elements lies, interpolated. Several q come first in the shape.
+    """The value below which the share ``q`` of the elements lies, interpolated, as float64.
 
-    No gradient.
+    Several q come first in the shape.
     """
-    axes = None if axis is None else tuple(axis_list(axis, x.ndim))
+    axes = list(range(x.ndim)) if axis is None else axis_list(axis, x.ndim)
     shares = np.asarray(q._array if isinstance(q, Tensor) else q, np.float64)
-    found = np.quantile(x._array.astype(np.float64), shares, axis=axes, keepdims=keepdim)
-    return constant(np.asarray(found))
+    if ((shares < 0) | (shares > 1)).any():
+        raise InputError(f"quantile(): q must lie in [0, 1], got {q}")
+    rest = [each for each in range(x.ndim) if each not in axes]
+    kept = [1 if each in axes else x.shape[each] for each in range(x.ndim)]
+    flat = run_at("transpose2", 0, x, axis=rest + axes)
+    flat = run_at("reshape2", 0, flat, shape=[*(x.shape[each] for each in rest), -1])
+    ordered, _ = run_many("argsort", cast_to(flat, np.dtype(np.float64)), axis=-1, descending=False)
+    shape = kept if keepdim else [x.shape[each] for each in rest]
+    found = [_at_share(ordered, float(share), shape) for share in shares.reshape(-1)]
+    return run("stack", found, axis=0) if shares.ndim else found[0]
+
+
+def _at_share(ordered: Tensor, share: float, shape: list[int]) -> Tensor:
+    """The interpolated element at a share of the last axis, in ``shape``."""
+    place = share * (ordered.shape[-1] - 1)
+    low, high = math.floor(place), math.ceil(place)
+    ends = (run("index_select", ordered, constant(np.array([each])), dim=ordered.ndim - 1) for each in (low, high))
+    mixed = run("lerp", *ends, constant(np.full((1,), place - low)))
+    return run_at("reshape2", 0, mixed, shape=shape)
 
 
 def _cumulative_axis(x: Tensor, axis: int | None) -> dict[str, Any]:
@@ -181,7 +198,7 @@ def cumprod(x: Tensor, dim: int | None = None, dtype: Any = None, name: str | No
     """The running product along ``dim``, of the flattened tensor for None."""
     wide = x if dtype is None else cast_to(x, numpy_dtype(dtype))
     if dim is None:
-        wide = run_at("reshape2", 0, wide, None, [], shape=[-1])
+        wide = run_at("reshape2", 0, wide, shape=[-1])
     return run("cumprod", wide, dim=-1 if dim is None else int(dim))
 
 
@@ -202,7 +219,7 @@ def diff(
     """The n-th difference of neighbours along ``axis``, with tensors put before and after first."""
     at = axis_list(axis, x.ndim)[0]
     parts = [each for each in (prepend, x, append) if each is not None]
-    whole = x if len(parts) == 1 else run("concat", parts, None, axis=at)
+    whole = x if len(parts) == 1 else run("concat", parts, axis=at)
     for _ in range(n):
         size = whole.shape[at]
         high = _range(whole, at, 1, size)
@@ -212,7 +229,7 @@ def diff(
 
 
 def _range(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
-    return run("slice", x, None, None, [], [], axes=[axis], starts=[start], ends=[stop])
+    return run("slice", x, axes=[axis], starts=[start], ends=[stop])
 
 
 def histogram(input: Tensor, bins: int = 100, min: float = 0, max: float = 0, name: str | None = None) -> Tensor:

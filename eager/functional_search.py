@@ -78,7 +78,7 @@ def topk(
 ) -> tuple[Tensor, Tensor]:
     """The ``k`` largest (or smallest) elements along ``axis``, the last by default, and their positions."""
     at = -1 if axis is None else int(axis)
-    values, indices = run_many("top_k_v2", x, None, k=int(k), axis=at, largest=bool(largest), sorted=bool(sorted))
+    values, indices = run_many("top_k_v2", x, k=int(k), axis=at, largest=bool(largest), sorted=bool(sorted))
     return values, indices
 
 
@@ -126,7 +126,7 @@ def where(condition: Tensor, x: Any = None, y: Any = None, name: str | None = No
 
 
 def _expanded(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return run("expand_v2", x, None, [], shape=list(shape))
+    return run("expand_v2", x, shape=list(shape))
 
 
 def nonzero(x: Tensor, as_tuple: bool = False) -> Any:
@@ -210,4 +210,4 @@ def index_select(x: Tensor, index: Tensor, axis: int = 0, name: str | None = Non
 
 def one_hot(x: Tensor, num_classes: int, name: str | None = None) -> Tensor:
     """A 1 at the position of each class, float32, in a new last axis."""
-    return run("one_hot_v2", x, None, depth=int(num_classes), dtype=5, allow_out_of_range=False)
+    return run("one_hot_v2", x, depth=int(num_classes), dtype=5, allow_out_of_range=False)

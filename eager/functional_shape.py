@@ -108,7 +108,7 @@ def reshape(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
     With its own shape it is returned itself, as in Paddle.
     """
     wanted = int_list(shape)
-    return x if wanted == x.shape else run_at("reshape2", 0, x, None, [], shape=wanted)
+    return x if wanted == x.shape else run_at("reshape2", 0, x, shape=wanted)
 
 
 def view(x: Tensor, shape_or_dtype: Any, name: str | None = None) -> Tensor:
@@ -161,7 +161,7 @@ def squeeze(x: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
 
 def unsqueeze(x: Tensor, axis: Any, name: str | None = None) -> Tensor:
     """With new axes of size one."""
-    return run_at("unsqueeze2", 0, x, None, [], axes=int_list(axis))
+    return run_at("unsqueeze2", 0, x, axes=int_list(axis))
 
 
 def flatten(x: Tensor, start_axis: int = 0, stop_axis: int = -1, name: str | None = None) -> Tensor:
@@ -185,7 +185,7 @@ def concat(x: Sequence[Tensor], axis: Any = 0, name: str | None = None) -> Tenso
     kinds = {each._array.dtype.name for each in parts}
     if len(kinds) > 1:
         raise InputError(f"(InvalidArgument) concat(): the element types differ: {', '.join(sorted(kinds))}")
-    return run("concat", parts, None, axis=int(axis))
+    return run("concat", parts, axis=int(axis))
 
 
 def stack(x: Sequence[Tensor], axis: int = 0, name: str | None = None) -> Tensor:
@@ -234,12 +234,12 @@ def unstack(x: Tensor, axis: int = 0, num: int | None = None) -> list[Tensor]:
 
 def tile(x: Tensor, repeat_times: Any, name: str | None = None) -> Tensor:
     """``x`` repeated along each axis."""
-    return run("tile", x, None, [], repeat_times=int_list(repeat_times))
+    return run("tile", x, repeat_times=int_list(repeat_times))
 
 
 def expand(x: Tensor, shape: Any, name: str | None = None) -> Tensor:
     """``x`` repeated along axes of size one to ``shape``; -1 keeps a dimension."""
-    return run("expand_v2", x, None, [], shape=int_list(shape))
+    return run("expand_v2", x, shape=int_list(shape))
 
 
 broadcast_to = expand
@@ -280,7 +280,7 @@ reverse = flip
 
 def roll(x: Tensor, shifts: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Elements moved along axes, those that leave at the end come in at the start."""
-    return run("roll", x, None, shifts=int_list(shifts), axis=[] if axis is None else int_list(axis))
+    return run("roll", x, shifts=int_list(shifts), axis=[] if axis is None else int_list(axis))
 
 
 def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: str | None = None) -> Tensor:
@@ -298,7 +298,7 @@ def rot90(x: Tensor, k: int = 1, axes: Sequence[int] = (0, 1), name: str | None 
 
 def gather(x: Tensor, index: Tensor, axis: Any = None, name: str | None = None) -> Tensor:
     """Slices of ``x`` along ``axis`` (the first by default) at the positions in ``index``."""
-    return run("gather", x, index, None, axis=0 if axis is None else int(axis))
+    return run("gather", x, index, axis=0 if axis is None else int(axis))
 
 
 def gather_nd(x: Tensor, index: Tensor, name: str | None = None) -> Tensor:
@@ -389,7 +389,7 @@ def index_fill(x: Tensor, index: Tensor, axis: int, value: Any, name: str | None
 
 def slice(input: Tensor, axes: Sequence[int], starts: Any, ends: Any) -> Tensor:
     """``input`` from start to end along some axes; negative positions count from the end."""
-    return run("slice", input, None, None, [], [], axes=int_list(axes), starts=int_list(starts), ends=int_list(ends))
+    return run("slice", input, axes=int_list(axes), starts=int_list(starts), ends=int_list(ends))
 
 
 def strided_slice(
@@ -398,7 +398,7 @@ def strided_slice(
     """``x`` from start to end in steps along some axes."""
     attrs = {"axes": axes, "starts": starts, "ends": ends, "strides": strides}
     lists = {key: int_list(value) for key, value in attrs.items()}
-    return run("strided_slice", x, None, [], None, [], None, [], **lists)
+    return run("strided_slice", x, **lists)
 
 
 def crop(x: Tensor, shape: Any = None, offsets: Any = None, name: str | None = None) -> Tensor:

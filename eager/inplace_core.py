@@ -159,8 +159,8 @@ class Views:
     def follow(self, writer: str) -> None:
         """After a recorded change: tell the others what their new value means for their gradients.
 
-        A detached view stays a constant. What was detached from does not learn of changes made behind its back:
-        it raises when backward reaches it.
+        A detached view stays a constant. What it was detached from does not learn of changes made behind its back,
+        nor the other way round: it raises when backward reaches it.
         """
         x = self.tensor
         new = edge_of(x)
@@ -168,11 +168,11 @@ class Views:
             return
         window_of_x = Window(x._array)
         for each, window, edge in self.before:
-            if each._detached and not x._detached:
+            if each._detached and not x._detached and each._stop:
                 continue
             if edge is not None and isinstance(edge[0], AccumulationNode):
                 each._edge = (StaleLeafNode(each, writer), 0)
-            elif x._detached and not each._detached:
+            elif x._detached != each._detached:
                 each._edge, each._stop = (StaleNode(each, writer), 0), False
             else:
                 each._edge, each._stop = (OverlapNode(each, window, edge, window_of_x, new), 0), False

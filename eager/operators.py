@@ -21,7 +21,7 @@ def _float_for(x: Tensor) -> Tensor:
 
 
 def _scaled(x: Tensor, scale: float, bias: float, bias_after_scale: bool = True) -> Tensor:
-    return run("scale", x, None, scale=scale, bias=bias, bias_after_scale=bias_after_scale)
+    return run("scale", x, scale=scale, bias=bias, bias_after_scale=bias_after_scale)
 
 
 def _is_number(value: Any) -> bool:
@@ -92,7 +92,7 @@ def _comparison(op: str) -> Any:
 def _power(self: Tensor, other: Any) -> Tensor:
     if _is_number(other):
         x = _float_for(self) if isinstance(other, float) else self
-        return run("pow", x, None, factor=float(other))
+        return run("pow", x, factor=float(other))
     made: Tensor = _power_of_tensors(self, other)
     return made
 

@@ -139,9 +139,7 @@ def glu(x: Tensor, axis: int = -1, name: str | None = None) -> Tensor:
     """The first half along ``axis`` times the sigmoid of the second."""
     at = axis % x.ndim
     half = x.shape[at] // 2
-    first, second = (
-        run("slice", x, None, None, [], [], axes=[at], starts=[start], ends=[start + half]) for start in (0, half)
-    )
+    first, second = (run("slice", x, axes=[at], starts=[start], ends=[start + half]) for start in (0, half))
     return run("elementwise_mul", first, sigmoid(second))
 
 

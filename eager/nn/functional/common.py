@@ -68,7 +68,7 @@ def embedding(
     if padding_idx is not None and not -rows <= padding_idx < rows:
         raise InputError(f"embedding(): padding_idx {padding_idx} is outside a table of {rows} rows")
     at = -1 if padding_idx is None else padding_idx % rows
-    return run("lookup_table_v2", weight, x, padding_idx=at)
+    return run("lookup_table_v2", x, weight, padding_idx=at)
 
 
 def dropout(
@@ -93,8 +93,8 @@ def dropout(
     how = "downgrade_in_infer" if mode == "downscale_in_infer" else mode
     attrs = {"dropout_prob": rate, "is_test": not training, "dropout_implementation": how}
     if axis is None:
-        return run_at("dropout", 0, x, None, **attrs)
-    return run_at("dropout_nd", 0, x, None, axis=int_list(axis), **attrs)
+        return run_at("dropout", 0, x, **attrs)
+    return run_at("dropout_nd", 0, x, axis=int_list(axis), **attrs)
 
 
 def dropout2d(
@@ -364,7 +364,7 @@ def grid_sample(
 
 def affine_grid(theta: Tensor, out_shape: Any, align_corners: bool = True, name: str | None = None) -> Tensor:
     """The points of a grid moved by the matrices ``theta`` ``[N, 2, 3]``."""
-    return run("affine_grid", theta, None, output_shape=int_list(out_shape), align_corners=bool(align_corners))
+    return run("affine_grid", theta, output_shape=int_list(out_shape), align_corners=bool(align_corners))
 
 
 def temporal_shift(
@@ -384,7 +384,7 @@ def label_smooth(
 def sequence_mask(x: Tensor, maxlen: Any = None, dtype: Any = "int64", name: str | None = None) -> Tensor:
     """1 for positions below each length, else 0; ``maxlen`` is the largest length by default."""
     longest = -1 if maxlen is None else int(maxlen)
-    return run("sequence_mask", x, None, maxlen=longest, out_dtype=int(from_numpy(numpy_dtype(dtype))))
+    return run("sequence_mask", x, maxlen=longest, out_dtype=int(from_numpy(numpy_dtype(dtype))))
 
 
 def scaled_dot_product_attention(

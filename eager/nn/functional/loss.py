@@ -134,7 +134,7 @@ def _smoothed(input: Tensor, label: Tensor, at: int, dense: bool, share: float) 
     """Labels as probabilities with ``share`` spread over the classes."""
     classes = input.shape[at]
     if not dense:
-        single = run("one_hot_v2", shapes.squeeze(label, at), None, depth=classes, dtype=5, allow_out_of_range=False)
+        single = run("one_hot_v2", shapes.squeeze(label, at), depth=classes, dtype=5, allow_out_of_range=False)
         label = cast_to(single, input._array.dtype)
         if at != label.ndim - 1:
             label = shapes.moveaxis(label, -1, at)
@@ -162,7 +162,7 @@ def _counted_reduced(loss: Tensor, label: Tensor, weight: Tensor | None, reducti
     share = constant(counted.astype(kind))
     if weight is not None:
         numbers = constant(np.where(counted, label._array, 0).astype(np.int64).reshape(-1))
-        picked = shapes.reshape(run("gather", weight, numbers, None, axis=0), label.shape)
+        picked = shapes.reshape(run("gather", weight, numbers, axis=0), label.shape)
         share = elementwise.multiply(picked, share)
         loss = elementwise.multiply(loss, share)
     if reduction != "mean":
@@ -239,11 +239,11 @@ def binary_cross_entropy_with_logits(
     name: str | None = None,
 ) -> Tensor:
     """:func:`binary_cross_entropy` of ``sigmoid(logit)``, without overflow. ``pos_weight`` weighs positive labels."""
-    loss = run("sigmoid_cross_entropy_with_logits", logit, label, None, normalize=False, ignore_index=-100)
+    share = None
     if pos_weight is not None:
         one = _constant_like(label, 1.0)
-        extra = elementwise.multiply(label, elementwise.subtract(pos_weight, one))
-        loss = elementwise.multiply(loss, elementwise.add(extra, one))
+        share = elementwise.add(elementwise.multiply(label, elementwise.subtract(pos_weight, one)), one)
+    loss = run("sigmoid_cross_entropy_with_logits", logit, label, share, normalize=False, ignore_index=-100)
     return _reduced(loss if weight is None else elementwise.multiply(loss, weight), reduction)
 
 
@@ -389,8 +389,8 @@ def multi_margin_loss(
     right = run("index_sample", input, numbers)
     hinge = run("relu", elementwise.scale(elementwise.subtract(input, right), 1.0, margin))
     if weight is not None:
-        hinge = elementwise.multiply(hinge, shapes.reshape(run("gather", weight, label, None, axis=0), [-1, 1]))
-        own = elementwise.scale(shapes.reshape(run("gather", weight, label, None, axis=0), [-1, 1]), margin)
+        hinge = elementwise.multiply(hinge, shapes.reshape(run("gather", weight, label, axis=0), [-1, 1]))
+        own = elementwise.scale(shapes.reshape(run("gather", weight, label, axis=0), [-1, 1]), margin)
     else:
         own = constant(np.full((input.shape[0], 1), margin, input._array.dtype))
     powered = elementwise.pow(hinge, float(p)) if p != 1 else hinge
@@ -444,16 +444,18 @@ def poisson_nll_loss(
         logs = elementwise.log(elementwise.scale(input, 1.0, epsilon))
         loss = elementwise.subtract(input, elementwise.multiply(label, logs))
     if full:
-        n = label._array.astype(np.float64)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            stirling = n * np.log(n) - n + 0.5 * np.log(2 * np.pi * n)
-        loss = elementwise.add(loss, constant(np.where(n > 1, stirling, 0).astype(input._array.dtype)))
+        large = constant(label._array > 1)
+        n = _chosen(large, label, _constant_like(label, 1.0))
+        logs = elementwise.log(n)
+        stirling = elementwise.subtract(elementwise.multiply(n, logs), n)
+        stirling = elementwise.add(stirling, elementwise.scale(logs, 0.5, 0.5 * math.log(2 * math.pi)))
+        loss = elementwise.add(loss, _chosen(large, stirling, _constant_like(loss, 0.0)))
     return _reduced(loss, reduction)
 
 
 def dice_loss(input: Tensor, label: Tensor, epsilon: float = 1e-5, name: str | None = None) -> Tensor:
     """``1 - 2 |input * label| / (|input| + |label|)`` for class numbers ``label`` ``[N, ..., 1]``."""
-    hot = run("one_hot_v2", shapes.squeeze(label, -1), None, depth=input.shape[-1], dtype=5, allow_out_of_range=False)
+    hot = run("one_hot_v2", shapes.squeeze(label, -1), depth=input.shape[-1], dtype=5, allow_out_of_range=False)
     axes = list(range(1, input.ndim))
     both = reduce.sum(elementwise.multiply(input, hot), axes)
     sizes = elementwise.add(reduce.sum(input, axes), reduce.sum(hot, axes))

@@ -268,7 +268,7 @@ def avg_pool2d(
         return out
     window = _spread(kernel_size, 2)
     factor = window[0] * window[1] / divisor_override
-    return run("scale", out, None, scale=factor, bias=0.0, bias_after_scale=True)
+    return run("scale", out, scale=factor, bias=0.0, bias_after_scale=True)
 
 
 def max_pool1d(
@@ -309,28 +309,29 @@ def avg_pool1d(
     return squeeze(avg_pool2d(unsqueeze(x, 2), window, [1, *_spread(step, 1)], flat, ceil_mode, exclusive), 2)
 
 
-def _adaptive(kind: str, x: Tensor, output_size: Any, data_format: str) -> Tensor:
+def _adaptive_mean(x: Tensor, output_size: Any, data_format: str) -> Tensor:
     given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * 2
     held = x.shape[1:3] if data_format == "NHWC" else x.shape[2:4]
     size = [n if want is None else int(want) for want, n in zip(given, held, strict=True)]
-    return run("pool2d", x, ksize=size, pooling_type=kind, adaptive=True, data_format=data_format)
+    return run("pool2d", x, ksize=size, pooling_type="avg", adaptive=True, data_format=data_format)
 
 
 def adaptive_avg_pool2d(x: Tensor, output_size: Any, data_format: str = "NCHW", name: str | None = None) -> Tensor:
     """The means of a grid of ``output_size`` parts; None keeps a dimension."""
-    return _adaptive("avg", x, output_size, data_format)
+    return _adaptive_mean(x, output_size, data_format)
 
 
 def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Any:
     """The largest elements of a grid of ``output_size`` parts; with ``return_mask`` also their positions."""
-    if not return_mask:
-        return _adaptive("max", x, output_size, "NCHW")
-    return run_many("max_pool2d_with_index", x, ksize=_spread(output_size, 2), adaptive=True)
+    given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * 2
+    size = [n if want is None else int(want) for want, n in zip(given, x.shape[2:4], strict=True)]
+    pooled, mask = run_many("max_pool2d_with_index", x, ksize=size, adaptive=True)
+    return (pooled, mask) if return_mask else pooled
 
 
 def adaptive_avg_pool1d(x: Tensor, output_size: Any, name: str | None = None) -> Tensor:
     """The means of ``output_size`` parts of ``[N, C, L]``."""
-    return squeeze(_adaptive("avg", unsqueeze(x, 2), [1, int(output_size)], "NCHW"), 2)
+    return squeeze(_adaptive_mean(unsqueeze(x, 2), [1, int(output_size)], "NCHW"), 2)
 
 
 def unfold(
