@@ -185,12 +185,19 @@ class Operator:
         return self.kernel(*args, **kwargs)
 
     def gradient(
-        self, takes: str, gives: str, *, lod: bool | Literal["through"] | None = None, inplace: str = ""
+        self,
+        takes: str,
+        gives: str,
+        *,
+        lod: bool | Literal["through"] | None = None,
+        inplace: str = "",
+        forgets: str = "",
     ) -> Callable[[Kernel], Operator]:
         """Declare the gradient kernel: grad op ``<type>_grad`` reads ``takes`` and writes ``gives``.
 
-        For an operator declared with several types every type gets its own grad op. Returns the grad
-        Operator (of the first type), which may itself be given a gradient.
+        For an operator declared with several types every type gets its own grad op. ``forgets`` lists the
+        attributes of the forward op that the grad op does not have. Returns the grad Operator (of the first
+        type), which may itself be given a gradient.
         """
 
         def declare(kernel: Kernel) -> Operator:
@@ -209,7 +216,7 @@ class Operator:
                     gradient=None,
                 )
                 grad.forward_of = each
-                each.grad_maker = _standard_maker(grad.type, grad.inputs, grad.outputs, None)
+                each.grad_maker = _standard_maker(grad.type, grad.inputs, grad.outputs, None, forgets)
                 made.append(grad)
             made[0].siblings = tuple(made[1:])
             return made[0]
@@ -222,10 +229,11 @@ class Operator:
         takes: str,
         gives: str,
         attrs: Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+        forgets: str = "",
     ) -> None:
         """Declare that the gradient is an operator that exists anyway (``cast``, ``scale``, ``concat``)."""
         for each in (self, *self.siblings):
-            each.grad_maker = _standard_maker(type, parse_slots(takes), parse_slots(gives), attrs)
+            each.grad_maker = _standard_maker(type, parse_slots(takes), parse_slots(gives), attrs, forgets)
 
     def gradient_maker(self, maker: GradMaker) -> GradMaker:
         """Declare how the grad ops are made, where neither a kernel nor one existing operator says it."""
@@ -433,8 +441,10 @@ def _standard_maker(
     takes: tuple[Slot, ...],
     gives: tuple[Slot, ...],
     attrs: Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]] | None,
+    forgets: str,
 ) -> GradMaker:
     """The maker that follows from ``takes`` and ``gives``: names by suffix, all forward attributes copied."""
+    forgotten = forgets.split()
 
     def make(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
         outputs: dict[str, list[str]] = {}
@@ -447,6 +457,9 @@ def _standard_maker(
             return []
         inputs = {slot.name: names for slot in takes if (names := _forward_arguments(op, slot.source))}
         grad = OpDesc(type, inputs, outputs, dict(op.attrs), dict(op.attr_types))
+        for name in forgotten:
+            grad.attrs.pop(name, None)
+            grad.attr_types.pop(name, None)
         changed = attrs(op.attrs) if callable(attrs) else attrs
         for name, value in (changed or {}).items():
             grad.attrs[name] = value

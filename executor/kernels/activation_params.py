@@ -26,9 +26,7 @@ def _spread_alpha(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
     elif mode == "channel":
         axis = x.ndim - 1 if data_format == "NHWC" else 1
         if x.ndim < 2:
-            raise ValueError(
-                f"slot X: at least 2 dimensions expected for mode 'channel', got {list(x.shape)}"
-            )
+            raise ValueError(f"slot X: at least 2 dimensions expected for mode 'channel', got {list(x.shape)}")
         wanted = x.shape[axis]
         shape = tuple(wanted if i == axis else 1 for i in range(x.ndim))
     elif mode == "element":
@@ -38,9 +36,7 @@ def _spread_alpha(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
     else:
         raise ValueError(f"attribute mode='{mode}': all, channel or element expected")
     if alpha.size != wanted:
-        raise ValueError(
-            f"slot Alpha: {wanted} element(s) expected for mode '{mode}', got {list(alpha.shape)}"
-        )
+        raise ValueError(f"slot Alpha: {wanted} element(s) expected for mode '{mode}', got {list(alpha.shape)}")
     return alpha.reshape(shape)
 
 
@@ -97,7 +93,7 @@ def rrelu(
     return np.asarray(x * noise), noise
 
 
-@rrelu.gradient(takes="X Noise Out@GRAD", gives="X@GRAD")
+@rrelu.gradient(takes="X Noise Out@GRAD", gives="X@GRAD", forgets="is_test lower upper")
 def rrelu_grad(x: Array, noise: Array, d_out: Array) -> Array:
     """``d_out`` times the slope that was used."""
     return np.asarray(d_out * noise)
@@ -112,9 +108,7 @@ def _groups(x: Array, groups: int, axis: int) -> int:
     if groups <= 1:
         raise ValueError(f"attribute groups={groups}: more than 1 expected")
     if x.ndim != 4 or axis not in (1, -1, 3):
-        raise ValueError(
-            f"attribute axis={axis} of shape {list(x.shape)}: 4 dimensions and axis 1, 3 or -1 expected"
-        )
+        raise ValueError(f"attribute axis={axis} of shape {list(x.shape)}: 4 dimensions and axis 1, 3 or -1 expected")
     axis %= 4
     if x.shape[axis] % groups:
         raise ValueError(f"attribute groups={groups} does not divide {x.shape[axis]} channels")
@@ -168,9 +162,7 @@ def _encoding(length: int, size: int) -> Array:
 
 
 @operator("add_position_encoding", inputs="X", outputs="Out", lod=True)
-def add_position_encoding(
-    x: Array | LoDTensor, *, alpha: float = 1.0, beta: float = 1.0
-) -> Array | LoDTensor:
+def add_position_encoding(x: Array | LoDTensor, *, alpha: float = 1.0, beta: float = 1.0) -> Array | LoDTensor:
     """``alpha * x + beta * encoding`` of ``[N, length, size]``, or of a ragged batch ``[rows, size]``."""
     array = array_of(x)
     size = array.shape[-1] if array.ndim else 0

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...ir.registry import operator
-from ..values import Array
+from ..values import Array, Meta
 from .common import accumulate_dtype, as_ints
 from .sampling import Corner, Line, corners_of, gather, line_of, round_half_away, scatter, slopes_of
 
@@ -80,12 +80,7 @@ def _lines(
 def _checked(x: Array, grid: Array, mode: str, padding_mode: str) -> None:
     if x.dtype.kind != "f" and x.dtype.name != "bfloat16":
         raise TypeError(f"X must be floating, got {x.dtype}")
-    if (
-        x.ndim not in (4, 5)
-        or grid.ndim != x.ndim
-        or grid.shape[-1] != x.ndim - 2
-        or grid.shape[0] != x.shape[0]
-    ):
+    if x.ndim not in (4, 5) or grid.ndim != x.ndim or grid.shape[-1] != x.ndim - 2 or grid.shape[0] != x.shape[0]:
         raise ValueError(
             f"X [N, C, H, W] needs a Grid [N, H, W, 2] (one axis more: [N, D, H, W, 3]), got {list(x.shape)} and "
             f"{list(grid.shape)}"
@@ -196,8 +191,9 @@ def affine_grid(
     return result
 
 
-@affine_grid.gradient(takes="Output@GRAD OutputShape?", gives="Theta@GRAD")
+@affine_grid.gradient(takes="Theta~ Output@GRAD OutputShape?", gives="Theta@GRAD")
 def affine_grid_grad(
+    theta: Array | Meta,
     d_out: Array,
     shape_tensor: Array | None,
     *,

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ...ir.desc import OpDesc
 from ...ir.dtypes import DType, to_numpy
-from ...ir.registry import GradMaker, operator
+from ...ir.registry import operator
 from ..random import generator
 from ..values import Array, Meta
 from .creation import like_batch, stated_shape
@@ -245,9 +244,7 @@ def multinomial(x: Array, *, num_samples: int = 1, replacement: bool = False) ->
     Without ``replacement`` each category is drawn once at most, so that enough must have a weight.
     """
     if x.ndim not in (1, 2) or num_samples < 1:
-        raise ValueError(
-            f"X has shape {list(x.shape)} and num_samples is {num_samples}: 1 or 2 dimensions, a count"
-        )
+        raise ValueError(f"X has shape {list(x.shape)} and num_samples is {num_samples}: 1 or 2 dimensions, a count")
     weights = x.reshape(-1, x.shape[-1]).astype(np.float64)
     if not (np.isfinite(weights).all() and (weights >= 0).all() and (weights.sum(axis=1) > 0).all()):
         raise ValueError("X holds a negative or infinite weight, or a row without any")
@@ -286,18 +283,7 @@ def exponential(x: Array | Meta, *, lambda_: float = 1.0) -> Array:
     return times
 
 
-exponential.gradient_op("fill_any_like", takes="X=Out@GRAD", gives="Out=X@GRAD", attrs={"value": 0.0})
-_copying_maker = cast(GradMaker, exponential.grad_maker)
-
-
-@exponential.gradient_maker
-def _exponential_grad_maker(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
-    """Zeros; the rate is no attribute of the op that makes them."""
-    made = _copying_maker(op, no_grad)
-    for grad in made:
-        grad.attrs.pop("lambda", None)
-        grad.attr_types.pop("lambda", None)
-    return made
+exponential.gradient_op("fill_any_like", takes="X=Out@GRAD", gives="Out=X@GRAD", attrs={"value": 0.0}, forgets="lambda")
 
 
 @operator("dirichlet", inputs="Alpha", outputs="Out", gradient=None)

@@ -6,13 +6,12 @@ Not-a-number sorts last (first when descending). Equal elements keep their order
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from ...ir.desc import OpDesc
 from ...ir.dtypes import UNSET, DType
-from ...ir.registry import GradMaker, OpContext, define, operator
+from ...ir.registry import OpContext, define, operator
 from ..values import Array, Meta
 from .common import as_ints, follow_rank, normalize_axis
 
@@ -40,9 +39,7 @@ def _arg_extreme(find: Callable[..., Any], worst: float) -> Callable[..., Array]
             raise ValueError(f"X has shape {list(x.shape)}, there is nothing to choose from")
         index = np.asarray(_find(find, worst, along, at), np.int32 if dtype == DType.INT32 else np.int64)
         if keepdims:
-            return (
-                index.reshape((1,) * max(x.ndim, 1)) if flatten or not x.ndim else np.expand_dims(index, at)
-            )
+            return index.reshape((1,) * max(x.ndim, 1)) if flatten or not x.ndim else np.expand_dims(index, at)
         return follow_rank(index, ctx.declared("Out") if ctx is not None else None)
 
     return kernel
@@ -176,29 +173,14 @@ def top_k(x: Array, k_tensor: Any, *, k: int = 1) -> tuple[Array, Array]:
     return _top(x, _count(k_tensor, k, x.shape[-1]), x.ndim - 1, True)
 
 
-@top_k.gradient(takes="X Indices Out@GRAD", gives="X@GRAD")
+@top_k.gradient(takes="X Indices Out@GRAD", gives="X@GRAD", forgets="k")
 def top_k_grad(x: Array, index: Array, d_out: Array) -> Array:
     """The gradients where the elements came from, zero elsewhere."""
     return _scatter_back(x.shape, index, d_out, x.ndim - 1)
 
 
-_copying_maker = cast(GradMaker, top_k.grad_maker)
-
-
-@top_k.gradient_maker
-def _top_k_grad_maker(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
-    """The grad op without the attribute ``k``, as Paddle makes it."""
-    made = _copying_maker(op, no_grad)
-    for grad in made:
-        grad.attrs.pop("k", None)
-        grad.attr_types.pop("k", None)
-    return made
-
-
 @operator("top_k_v2", inputs="X K?", outputs="Out Indices", ignores="sorted")
-def top_k_v2(
-    x: Array, k_tensor: Any, *, k: int = 1, axis: int = -1, largest: bool = True
-) -> tuple[Array, Array]:
+def top_k_v2(x: Array, k_tensor: Any, *, k: int = 1, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
     """The ``k`` largest or smallest along ``axis``, best first, and their indices.
 
     Without ``sorted`` any order would do; they come sorted all the same.
@@ -269,9 +251,7 @@ def kthvalue_grad(x: Array, index: Array, d_out: Array, *, axis: int = -1, keepd
 
 
 @operator("mode", inputs="X", outputs="Out Indices")
-def mode(
-    x: Array, *, axis: int = -1, keepdim: bool = False, ctx: OpContext | None = None
-) -> tuple[Array, Array]:
+def mode(x: Array, *, axis: int = -1, keepdim: bool = False, ctx: OpContext | None = None) -> tuple[Array, Array]:
     """The most frequent element along ``axis`` (the smallest of several) and the index of its last occurrence."""
     at = normalize_axis(axis, x.ndim)
     if x.ndim == 0:

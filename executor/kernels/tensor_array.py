@@ -63,14 +63,13 @@ def tensor_array_to_tensor(x: TensorArray, *, axis: int = 0, use_stack: bool = F
     return joined, np.asarray(lengths, np.int32)
 
 
-@tensor_array_to_tensor.gradient(takes="X Out~ OutIndex Out@GRAD", gives="X@GRAD")
-def tensor_array_to_tensor_grad(
-    x: TensorArray, out: Any, index: Array, d_out: Array, *, axis: int = 0, use_stack: bool = False
-) -> TensorArray:
+@tensor_array_to_tensor.gradient(takes="X Out@GRAD", gives="X@GRAD")
+def tensor_array_to_tensor_grad(x: TensorArray, d_out: Array, *, axis: int = 0, use_stack: bool = False) -> TensorArray:
     """Cut the gradient where the entries were joined."""
     if use_stack:
         return TensorArray(np.moveaxis(d_out, axis, 0))
-    return TensorArray(np.split(d_out, np.cumsum(index)[:-1], axis))
+    lengths = [array_of(each).shape[axis] for each in x if each is not None]
+    return TensorArray(np.split(d_out, np.cumsum(lengths)[:-1], axis))
 
 
 write_to_array.gradient_op("read_from_array", takes="X=Out@GRAD I X_W=X", gives="Out=X@GRAD")
