@@ -16,6 +16,7 @@ from ..proto.parameters import load_parameters
 from ..proto.pdiparams import read_params, record_order
 from ..proto.pickles import read_info
 from .desc import ProgramDesc
+from .pir import read_pir_program
 from .printer import var_text
 from .program_io import read_program
 from .registry import find
@@ -33,7 +34,8 @@ class SavedModel:
     Attributes:
         programs: method name -> program as saved, verified.
         values: variable name -> value; views of mapped files where possible, to be treated as read-only.
-        info: variable name -> facts (``trainable``, ``stop_gradient``, ``structured_name``); None without file.
+        info: variable name -> facts (``trainable``, ``stop_gradient``, ``structured_name``); from the program
+            itself for a ``.json``; None without file.
         files: where it came from; None for buffers.
     """
 
@@ -62,30 +64,50 @@ def read_model(
         UnsupportedOpError: operators are missing; lists all of them.
     """
     files = find_model(path, model_filename, params_filename)
-    if files.kind == "pir":
-        raise UnsupportedOpError({"the PIR .json format of Paddle 3": 1}, str(next(iter(files.programs.values()))))
-    programs = {name: _read(read_file(file), file, check_operators) for name, file in files.programs.items()}
-    names = {name: _stored(program) for name, program in programs.items()}
     info = read_info(files.info) if files.info is not None else None
+    if files.kind == "pir":
+        programs, info = _read_pir(files, check_operators)
+    else:
+        programs = {name: _read(read_file(file), file, check_operators) for name, file in files.programs.items()}
+    names = {name: _stored(program) for name, program in programs.items()}
     values = load_parameters(files, names, _described(programs))
     _check_info(info, values, files)
     return SavedModel(programs, values, info, files)
 
 
 def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
-    """The same from memory: the bytes of a program and of its combined parameters.
+    """The same from memory: the bytes of a program (of either format) and of its combined parameters.
 
     Raises:
         FormatError, ProgramError, UnsupportedOpError: as :func:`read_model`.
     """
-    made = _read(program, "the program buffer")
+    info = None
+    if program.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        translated = read_pir_program(program, "the program buffer")
+        made, info = _checked(translated.program, "the program buffer", True), translated.info
+    else:
+        made = _read(program, "the program buffer")
     names = _stored(made)
     values = read_params(params, record_order(names), source="the parameter buffer") if names or params else {}
-    return SavedModel({"forward": made}, values)
+    return SavedModel({"forward": made}, values, info)
+
+
+def _read_pir(files: ModelFiles, check_operators: bool) -> tuple[dict[str, ProgramDesc], dict[str, dict[str, Any]]]:
+    """The programs of ``.json`` files, translated; what they say about parameters takes the place of an info file."""
+    programs: dict[str, ProgramDesc] = {}
+    info: dict[str, dict[str, Any]] = {}
+    for name, file in files.programs.items():
+        translated = read_pir_program(read_file(file), file)
+        programs[name] = _checked(translated.program, file, check_operators)
+        info |= translated.info
+    return programs, info
 
 
 def _read(data: bytes, source: str, check_operators: bool = True) -> ProgramDesc:
-    program = read_program(data, source)
+    return _checked(read_program(data, source), source, check_operators)
+
+
+def _checked(program: ProgramDesc, source: str, check_operators: bool) -> ProgramDesc:
     verify(program, source)
     missing = missing_operators(program) if check_operators else {}
     if missing:
