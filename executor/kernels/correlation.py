@@ -65,7 +65,7 @@ class _Search:
                     yield channel, first, second
 
     def _region(self, row: int, column: int) -> _Region:
-        top, left = self.displacement + row, self.displacement + column
+        top, left = self.displacement + self.radius + row, self.displacement + self.radius + column
         return (
             slice(None),
             slice(None),
@@ -74,16 +74,17 @@ class _Search:
         )
 
     def padded(self, x: Array) -> Array:
-        """``x`` with room for every region; what the attributes do not pad is padded behind."""
-        before = max(self.pad, 0)
-        beyond = self.displacement + self.radius + self.reach * self.stride2 + 1
+        """``x`` with room for every region: half a kernel more in front, behind what the regions reach."""
+        before = self.pad + self.radius
+        beyond = self.displacement + 2 * self.radius + self.reach * self.stride2 + 1
         least = [beyond + (n - 1) * self.stride1 for n in (self.height, self.width)]
-        after = [max(before, low - size - before) for low, size in zip(least, x.shape[2:], strict=True)]
+        after = [max(self.pad, low - size - before) for low, size in zip(least, x.shape[2:], strict=True)]
         return np.pad(x, ((0, 0), (0, 0), (before, after[0]), (before, after[1])))
 
     def cut(self, padded: Array, like: Array) -> Array:
         """The part of a padded map that the input covers."""
-        return padded[:, :, self.pad : self.pad + like.shape[2], self.pad : self.pad + like.shape[3]]
+        before = self.pad + self.radius
+        return padded[:, :, before : before + like.shape[2], before : before + like.shape[3]]
 
 
 @operator("correlation", inputs="Input1 Input2", outputs="Output", ignores="corr_type_multiply")
