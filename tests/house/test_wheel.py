@@ -30,7 +30,7 @@ def tool() -> ModuleType:
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of a copy of the tree, built without asking for anything over the network."""
-    pytest.importorskip("setuptools", "70.1", reason="the test extra has a setuptools that builds wheels")
+    pytest.importorskip("setuptools", "77", reason="the test extra has a setuptools that builds wheels")
     folder = tmp_path_factory.mktemp("wheel")
     shutil.copytree(ROOT, folder / "tree", ignore=LEFT_OUT)
     command = "import sys, setuptools.build_meta as b; b.build_wheel(sys.argv[1])"
@@ -70,6 +70,7 @@ def test_the_wheel_states_licence_command_and_pythons(wheel: Path) -> None:
         "Requires-Dist: protobuf>=4.25",
         "Requires-Dist: ml_dtypes>=0.3",
     ]
+    assert "License-Expression: Apache-2.0\n" in metadata
     assert "LICENSE" in info
     assert "oarlock = oarlock.cli:main" in entry_points
 
