@@ -447,7 +447,8 @@ def retinanet_detection_output(
             own = own[np.argsort(-points[own].astype(np.float32), kind="stable")]
             kept.append(own[greedy_keep(corners[own], nms_threshold, nms_eta, unit)])
         chosen = np.concatenate(kept)
-        best = chosen[np.argsort(-points[chosen].astype(np.float32), kind="stable")][:keep_top_k]
+        best = chosen[np.argsort(-points[chosen].astype(np.float32), kind="stable")]
+        best = best if keep_top_k < 0 else best[:keep_top_k]
         found.append(_Found(labels[best] + 1, best, points[best], corners[best]))
     rows, offsets = _stack(found, 6, score[0].dtype)
     return LoDTensor(rows, [offsets])

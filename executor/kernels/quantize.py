@@ -6,7 +6,7 @@ steps up to it. The gradient of a simulated quantiser is straight through.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -350,6 +350,18 @@ def dequantize_linear(
         return wide, in_state, in_accum, used
     whole = _dequantized(wide, _along(used, wide, quant_axis), _steps(bit_length, qmax))
     return whole, in_state, in_accum, used
+
+
+@dequantize_linear.prepare
+def _stored_weights(constants: Mapping[str, Any], **attrs: Any) -> Callable[..., Any] | None:
+    """Weights stored as integers become floats once, not at every run."""
+    if "X" not in constants or "Scale" not in constants:
+        return None
+    try:
+        made = dequantize_linear(constants["X"], constants["Scale"], None, None, None, **attrs)
+    except ValueError:
+        return None  # the run refuses it, and tells where
+    return lambda *arrays: made
 
 
 # other inverses

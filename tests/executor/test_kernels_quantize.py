@@ -75,6 +75,15 @@ def test_dequantize_linear_takes_weights_stored_as_integers_or_floats(stored: An
     assert made.dtype == np.float32
 
 
+def test_stored_weights_are_dequantised_once(run_op: Any) -> None:
+    inputs = {"X": np.array([[-127, 64]], np.int8), "Scale": f32(1.5), "ZeroPoint": f32(0)}
+    made = run_op("dequantize_linear", inputs, {"quant_axis": -1}, constants=list(inputs))
+    again = run_op("dequantize_linear", inputs, {"quant_axis": -1})
+    np.testing.assert_array_equal(made["Y"], again["Y"])
+    with pytest.raises(KernelError, match=r"op 0 \(dequantize_linear\): quant_axis is -1"):
+        run_op("dequantize_linear", inputs, {"quant_axis": 5}, constants=list(inputs))
+
+
 def test_an_observer_lets_the_tensor_through() -> None:
     y, _, _, scale = lookup("quantize_linear")(
         TIES, f32(127.0), None, None, None, quant_axis=-1, only_observer=True
