@@ -22,7 +22,7 @@ from . import (
 from .creation import *  # noqa: F403
 from .devices import *  # noqa: F403
 from .dtypes import dtype, get_default_dtype, set_default_dtype
-from .engine import grad
+from .engine import backward, grad
 from .flags import get_flags, set_flags
 from .functional_linalg import *  # noqa: F403
 from .functional_math import *  # noqa: F403
@@ -38,6 +38,9 @@ from .nn.functional import log_softmax, relu, softmax
 from .place import CPUPlace, CUDAPinnedPlace, CUDAPlace
 from .printing import set_printoptions
 from .tensor import Parameter, Tensor
+
+autograd = SimpleNamespace(backward=backward, grad=grad)
+"""``paddle.autograd``."""
 
 linalg = SimpleNamespace(
     **{
@@ -83,6 +86,7 @@ __all__ = [
     "ParamAttr",
     "Parameter",
     "Tensor",
+    "autograd",
     "create_parameter",
     "dtype",
     "enable_grad",

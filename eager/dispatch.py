@@ -146,7 +146,7 @@ class BoundOp:
             if state.enabled:
                 self._record_flat(mask, inputs, given, outputs)
             elif self.view:
-                outputs[0]._detached = True
+                outputs[0]._family = object()
         return outputs[0] if self.single else outputs
 
     def _record_flat(
@@ -182,7 +182,7 @@ class BoundOp:
         elif mask and self.view:
             for each in flatten(outputs):
                 if each is not None:
-                    each._detached = True
+                    each._family = object()
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _record(self, mask: int, inputs: Sequence[Argument], outputs: Sequence[Any]) -> None:

@@ -19,6 +19,11 @@ from .tensor import Tensor, borrow
 
 __all__ = ["backward", "grad"]
 
+
+class GradientShapeError(InputError, AssertionError):
+    """A given gradient has another shape than its tensor."""
+
+
 _leaf_lock = threading.Lock()
 
 
@@ -35,7 +40,7 @@ def backward(
         retain_graph: keep what the nodes hold, so that backward can run again.
 
     Raises:
-        InputError: a gradient has another shape than its tensor.
+        GradientShapeError: a gradient has another shape than its tensor.
         AutogradError: a value that a node needs was changed in place, or its operator has no gradient rule.
         BackwardTwiceError: the graph was freed by an earlier backward.
     """
@@ -98,7 +103,10 @@ def _seeds(roots: Sequence[Tensor], given: Any) -> list[Tensor | None]:
         if seed is not None and not isinstance(seed, Tensor):
             raise InputError(f"the type of grad_tensor must be Tensor or None, got {type(seed).__name__}")
         if seed is not None and seed._array.shape != root._array.shape:
-            raise InputError(f"the gradient has shape {seed.shape}, its tensor {root.shape}: they must be equal")
+            raise GradientShapeError(
+                f"Tensor shape not match, Tensor of grad_tensor [ {seed.name} ] with shape {seed.shape} mismatch "
+                f"Tensor [ {root.name} ] with shape {root.shape}"
+            )
     return seeds
 
 

@@ -130,7 +130,7 @@ def _get(x: Tensor, index: tuple[Any, ...], basic: bool) -> Tensor:
     if not x._stop and state.enabled:
         out._edge, out._stop = (_PickNode(x, index, out), 0), False
     elif basic and not x._stop:
-        out._detached = True
+        out._family = object()
     return out
 
 

@@ -110,6 +110,7 @@ INPLACE: Final[dict[str, dict[str, str]]] = {
             "sinh",
             "softmax",
             "sqrt",
+            "square",
             "squeeze2",
             "tan",
             "tanh",

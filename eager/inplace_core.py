@@ -168,11 +168,11 @@ class Views:
             return
         window_of_x = Window(x._array)
         for each, window, edge in self.before:
-            if each._detached and not x._detached and each._stop:
+            if each._family is not x._family and each._family is not None and each._stop:
                 continue
             if edge is not None and isinstance(edge[0], AccumulationNode):
                 each._edge = (StaleLeafNode(each, writer), 0)
-            elif x._detached != each._detached:
+            elif each._family is not x._family:
                 each._edge, each._stop = (StaleNode(each, writer), 0), False
             else:
                 each._edge, each._stop = (OverlapNode(each, window, edge, window_of_x, new), 0), False

@@ -52,11 +52,11 @@ def array_text(array: Array, indent: int) -> str:
     if array.dtype.name in ("bfloat16", "float16") or array.dtype.name.startswith("float8"):
         array = array.astype(np.float32)
     short = array.size > _options["threshold"]
-    shown = [_item(each) for each in _shown(array, short).ravel()]
-    signed = any(each.startswith("-") for each in shown) and array.dtype.kind in "fi"
-    width = max(len(each) + (signed and not each.startswith("-")) for each in shown)
+    shown = _shown(array, short)
     if array.ndim == 0:
-        return shown[0]
+        return _item(array[()])
+    signed = array.dtype.kind in "fi" and bool((shown < 0).any())
+    width = max(len(_item(each)) for each in shown.ravel())
     return _rows(array, short, width, signed, indent)
 
 
@@ -74,15 +74,16 @@ def _item(value: Any) -> str:
     if is_floating(np.asarray(value).dtype):
         if _options["sci_mode"]:
             return f"{value:.{_options['precision']}e}"
-        if np.ceil(value) == value and np.isfinite(value):
+        if np.ceil(value) == value:
             return f"{value:.0f}."
         return f"{value:.{_options['precision']}f}"
     return str(value)
 
 
 def _padded(value: Any, width: int, signed: bool) -> str:
+    """One element in a column, after a blank where others have a sign and there is room."""
     text = _item(value)
-    if signed and not text.startswith("-"):
+    if len(text) < width and signed and not value < 0:
         text = " " + text
     return text.ljust(width)
 

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InputError
 from ..executor.values import Array, LoDTensor, Meta
 from . import dtypes, printing, unique_name
-from .graph import AccumulationNode, Edge, GradNode, Hook, HookHandle, StaleLeafNode, edge_of, retain
+from .graph import AccumulationNode, AutogradError, Edge, GradNode, Hook, HookHandle, StaleLeafNode, edge_of, retain
 from .place import CPU, Place
 from .storage import Storage
 from .tensor_methods import TensorMethods
@@ -44,7 +44,7 @@ class Tensor(TensorMethods):
     _name: str | None = None
     _grad: Tensor | None = None
     _persistable: bool = False
-    _detached: bool = False
+    _family: object = None  # tensors that detach() cut from each other differ in it
     _lod: list[list[int]] | None = None
     __array_priority__ = 100  # numpy arrays leave arithmetic with tensors to us
 
@@ -202,12 +202,12 @@ class Tensor(TensorMethods):
 
     def __len__(self) -> int:
         if self._array.ndim == 0:
-            raise TypeError("len() of a 0-D tensor is wrong")
+            raise ZeroDimensionError("len() of a 0-D tensor is wrong")
         return int(self._array.shape[0])
 
     def __iter__(self) -> Iterator[Tensor]:
         if self._array.ndim == 0:
-            raise TypeError("iteration over a 0-D tensor")
+            raise ZeroDimensionError("iteration over a 0-D tensor")
         return (self[index] for index in range(self._array.shape[0]))
 
     def __hash__(self) -> int:
@@ -316,11 +316,11 @@ class Tensor(TensorMethods):
         gradient of the old value.
 
         Raises:
-            InputError: the tensor needs no gradient.
+            AutogradError: the tensor needs no gradient.
         """
         edge = edge_of(self)
         if edge is None:
-            raise InputError("Cannot register hook on a tensor that stop gradient.")
+            raise AutogradError("Cannot register hook on a tensor that stop gradient.")
         return HookHandle(edge, hook)
 
     def retain_grads(self) -> None:
@@ -379,7 +379,7 @@ class Tensor(TensorMethods):
     def detach(self) -> Tensor:
         """A tensor over the same memory and version that needs no gradient."""
         made = view_of(self, self._array)
-        made._detached = True
+        made._family = object()
         return made
 
     def detach_(self) -> Tensor:
@@ -407,11 +407,15 @@ class Tensor(TensorMethods):
         return True
 
 
+class ZeroDimensionError(InputError, AssertionError):
+    """A tensor without dimensions was used as a sequence."""
+
+
 class AutogradLeafError(InputError, RuntimeError):
     """A computed tensor was given where a leaf is needed."""
 
 
-_OWN_ATTRIBUTES = frozenset({"_array", "_storage", "_edge", "_stop", "_name", "_grad", "_persistable", "_detached"})
+_OWN_ATTRIBUTES = frozenset({"_array", "_storage", "_edge", "_stop", "_name", "_grad", "_persistable", "_family"})
 
 
 def wrap(array: Array) -> Tensor:
@@ -428,8 +432,8 @@ def view_of(source: Tensor, array: Array) -> Tensor:
     made._array = array
     made._storage = storage = source._storage
     storage.add_alias(source, made)
-    if source._detached:
-        made._detached = True
+    if source._family is not None:
+        made._family = source._family
     return made
 
 
@@ -509,7 +513,17 @@ class Parameter(Tensor):
             raise InputError(f"trainable must be True or False, got {trainable!r}")
         self._stop = not trainable
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        settings = {"optimize_attr": self.optimize_attr, "regularizer": self.regularizer, "need_clip": self.need_clip}
+        return _restore_parameter, (self._array, self.name, self.trainable, settings)
+
     def __repr__(self) -> str:
         return f"Parameter containing:\n{super().__repr__()}"
 
     __str__ = __repr__
+
+
+def _restore_parameter(array: Array, name: str, trainable: bool, settings: dict[str, Any]) -> Parameter:
+    made = Parameter(array, name=name, trainable=trainable)
+    made.__dict__.update(settings)
+    return made

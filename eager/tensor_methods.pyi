@@ -513,7 +513,7 @@ class TensorMethods:
     def put_along_axis_(self, indices: Tensor, values: Any, axis: int, reduce: str = ..., include_self: bool = ..., broadcast: bool = ...) -> Tensor:
         """In place: ``arr`` with elements along ``axis`` overwritten (or ``"add"``, ``"mul"``) at positions given for every place."""
     def quantile(self, q: Any, axis: Any = ..., keepdim: bool = ...) -> Tensor:
-        """The value below which the share ``q`` of the elements lies, interpolated. Several q come first in the shape."""
+        """The value below which the share ``q`` of the elements lies, interpolated, as float64."""
     def rad2deg(self, name: str | None = ...) -> Tensor:
         """Radians to degrees."""
     def rank(self) -> Tensor:

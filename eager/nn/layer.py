@@ -317,7 +317,7 @@ class Layer:
 
         Returns:
             The names that the layer has and the dict lacks, and those that the dict has and the layer lacks. A
-            value of another shape is left out with a warning.
+            value of another shape is left out with a warning and counts as missing and as left over.
         """
         missing: list[str] = []
         matched: set[str] = set()
@@ -330,6 +330,7 @@ class Layer:
             value = state_dict[key]
             array = value._array if isinstance(value, Tensor) else np.asarray(value)
             if list(array.shape) != tensor.shape:
+                missing.append(key)
                 warnings.warn(
                     f"Skip loading for {structured}. {key} receives a shape {list(array.shape)}, but the expected "
                     f"shape is {tensor.shape}.",
