@@ -215,9 +215,7 @@ def partial_concat(x: Sequence[Array], *, start_index: int = 0, length: int = -1
 
 
 @partial_concat.gradient(takes="X* Out@GRAD", gives="X@GRAD*")
-def partial_concat_grad(
-    x: Sequence[Array], d_out: Array, *, start_index: int = 0, length: int = -1
-) -> list[Array]:
+def partial_concat_grad(x: Sequence[Array], d_out: Array, *, start_index: int = 0, length: int = -1) -> list[Array]:
     """Zero but for the columns taken."""
     return _padded(x, np.split(d_out, len(x), 1), start_index, length)
 
@@ -233,16 +231,12 @@ def partial_sum(x: Sequence[Array], *, start_index: int = 0, length: int = -1) -
 
 
 @partial_sum.gradient(takes="X* Out@GRAD", gives="X@GRAD*")
-def partial_sum_grad(
-    x: Sequence[Array], d_out: Array, *, start_index: int = 0, length: int = -1
-) -> list[Array]:
+def partial_sum_grad(x: Sequence[Array], d_out: Array, *, start_index: int = 0, length: int = -1) -> list[Array]:
     """Zero but for the columns taken."""
     return _padded(x, [d_out] * len(x), start_index, length)
 
 
-@operator(
-    "coalesce_tensor", inputs="Input*", outputs="Output* FusedOutput", ignores="persist_output", gradient=None
-)
+@operator("coalesce_tensor", inputs="Input*", outputs="Output* FusedOutput", ignores="persist_output", gradient=None)
 def coalesce_tensor(
     tensors: Sequence[Array],
     *,
@@ -270,8 +264,7 @@ def coalesce_tensor(
     fused = np.full(sum(rooms), constant if set_constant else 0, kind)
     starts = [sum(rooms[:at]) for at in range(len(rooms))]
     parts = [
-        fused[start : start + count].reshape(shape)
-        for start, count, shape in zip(starts, counts, shapes, strict=True)
+        fused[start : start + count].reshape(shape) for start, count, shape in zip(starts, counts, shapes, strict=True)
     ]
     if copy_data:
         for part, tensor in zip(parts, tensors, strict=True):

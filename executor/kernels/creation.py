@@ -146,9 +146,7 @@ def full_int_array(*, value: Ints, dtype: int = DType.FP32) -> Array:
 
 
 @operator("empty", inputs="ShapeTensor? ShapeTensorList*", outputs="Out", gradient=None)
-def empty(
-    shape_tensor: Any, shape_tensors: Sequence[Any], *, shape: Ints = (), dtype: int = DType.FP32
-) -> Array:
+def empty(shape_tensor: Any, shape_tensors: Sequence[Any], *, shape: Ints = (), dtype: int = DType.FP32) -> Array:
     """A tensor whose contents nobody may rely on; zeros here, so that runs repeat."""
     return np.zeros(stated_shape(shape_tensor, shape_tensors, shape), to_numpy(dtype))
 

@@ -33,9 +33,7 @@ def _diagonal_of(x: Array, offset: int, axis1: int, axis2: int) -> Array:
         return moved[..., 0, :0] if moved.shape[-2] else moved.reshape(*moved.shape[:-2], -1)[..., :0]
     corner = moved[..., start[0] : start[0] + length, start[1] : start[1] + length]
     strides = (*corner.strides[:-2], corner.strides[-2] + corner.strides[-1])
-    return np.lib.stride_tricks.as_strided(
-        corner, (*corner.shape[:-2], length), strides, writeable=x.flags.writeable
-    )
+    return np.lib.stride_tricks.as_strided(corner, (*corner.shape[:-2], length), strides, writeable=x.flags.writeable)
 
 
 @operator("diagonal", inputs="Input", outputs="Out")

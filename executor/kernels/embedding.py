@@ -196,9 +196,7 @@ def one_hot_v2(
 def shard_index(x: Array, *, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1) -> Array:
     """Ids as places in shard ``shard_id`` of ``nshards``; ``ignore_value`` for ids of other shards."""
     if index_num <= 0 or nshards <= 0 or not 0 <= shard_id < nshards:
-        raise ValueError(
-            f"index_num {index_num}, nshards {nshards} and shard_id {shard_id} do not go together"
-        )
+        raise ValueError(f"index_num {index_num}, nshards {nshards} and shard_id {shard_id} do not go together")
     if x.size and not 0 <= int(x.min()) <= int(x.max()) < index_num:
         raise ValueError(f"X holds an id outside [0, {index_num})")
     size = -(-index_num // nshards)

@@ -169,8 +169,7 @@ def meshgrid(x: Sequence[Array]) -> list[Array]:
         raise ValueError(f"X holds shapes {[list(part.shape) for part in x]}, vectors are needed")
     sizes = [part.size for part in x]
     return [
-        np.broadcast_to(part.reshape((1,) * at + (-1,) + (1,) * (len(x) - at - 1)), sizes)
-        for at, part in enumerate(x)
+        np.broadcast_to(part.reshape((1,) * at + (-1,) + (1,) * (len(x) - at - 1)), sizes) for at, part in enumerate(x)
     ]
 
 

@@ -232,9 +232,7 @@ def masked_select_grad(x: Array | Meta, mask: Array, d_y: Array) -> Array:
 def where(condition: Array, x: Array, y: Array) -> Array:
     """X where the condition holds, else Y; all three of one shape."""
     if condition.dtype != np.bool_ or x.dtype != y.dtype:
-        raise TypeError(
-            f"Condition is {condition.dtype}, X {x.dtype}, Y {y.dtype}: bool and one dtype are needed"
-        )
+        raise TypeError(f"Condition is {condition.dtype}, X {x.dtype}, Y {y.dtype}: bool and one dtype are needed")
     if not condition.shape == x.shape == y.shape:
         raise ValueError(
             f"Condition has shape {list(condition.shape)}, X {list(x.shape)}, Y {list(y.shape)}: one is needed"

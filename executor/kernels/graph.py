@@ -232,9 +232,7 @@ def _renumbered(nodes: Array, neighbors: Array) -> tuple[Array, Array]:
     ignores="flag_buffer_hashtable",
     gradient=None,
 )
-def graph_reindex(
-    x: Array, neighbors: Array, count: Array, values: Any, index: Any
-) -> tuple[Array, Array, Array]:
+def graph_reindex(x: Array, neighbors: Array, count: Array, values: Any, index: Any) -> tuple[Array, Array, Array]:
     """Edges renumbered from 0: sources, targets (``Count`` edges for each of X, per edge type), and the nodes."""
     if len(count) % max(len(x), 1):
         raise ValueError(f"Count holds {len(count)} numbers, a multiple of the {len(x)} nodes of X is needed")

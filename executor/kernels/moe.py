@@ -23,9 +23,7 @@ def limit_by_capacity(counts: Array, capacity: Array, *, n_worker: int) -> Array
     """The counts of all workers cut so that each expert stays within its capacity, first workers first."""
     per_worker = counts.reshape(n_worker, -1)
     if per_worker.shape[1] != capacity.size:
-        raise ValueError(
-            f"expert_count holds {counts.size} counts, {n_worker} workers x {capacity.size} are needed"
-        )
+        raise ValueError(f"expert_count holds {counts.size} counts, {n_worker} workers x {capacity.size} are needed")
     before = np.cumsum(per_worker, axis=0) - per_worker
     room = np.maximum(capacity.reshape(-1) - before, 0)
     kept: Array = np.minimum(per_worker, room).astype(counts.dtype, copy=False)

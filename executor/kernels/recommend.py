@@ -47,9 +47,7 @@ def xxh64(rows: Array, seed: int) -> Array:
             words = np.ascontiguousarray(rows[:, at : at + 32]).view("<u8")
             lanes = [_round(lane, words[:, i]) for i, lane in enumerate(lanes)]
             at += 32
-        state = sum(
-            (_turned(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)), start * 0
-        )
+        state = sum((_turned(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)), start * 0)
         for lane in lanes:
             state = (state ^ _round(start * 0, lane)) * _P1 + _P4
     else:
@@ -80,9 +78,7 @@ def _avalanche(state: Array) -> Array:
     return state
 
 
-@operator(
-    "hash", inputs="X", outputs="Out", ignores="@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", gradient=None
-)
+@operator("hash", inputs="X", outputs="Out", ignores="@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@", gradient=None)
 def hash_(x: Array, *, num_hash: int = 1, mod_by: int = 100000) -> Array:
     """Each row of ids hashed ``num_hash`` times (seeds 0, 1, ...) into ``mod_by`` places.
 
@@ -90,9 +86,7 @@ def hash_(x: Array, *, num_hash: int = 1, mod_by: int = 100000) -> Array:
     """
     if x.dtype not in (np.int32, np.int64) or x.ndim < 2:
         raise TypeError(f"X is {x.dtype} {list(x.shape)}, rows of int32 or int64 are needed")
-    rows = (
-        np.ascontiguousarray(x).reshape(-1, x.shape[-1]).view(np.uint8).reshape(-1, x.shape[-1] * x.itemsize)
-    )
+    rows = np.ascontiguousarray(x).reshape(-1, x.shape[-1]).view(np.uint8).reshape(-1, x.shape[-1] * x.itemsize)
     codes = np.stack([xxh64(rows, seed) % np.uint64(mod_by) for seed in range(num_hash)], axis=1)
     return codes.astype(x.dtype).reshape(*x.shape[:-1], num_hash, 1)
 

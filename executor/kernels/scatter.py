@@ -35,9 +35,7 @@ def _rows(updates: Array, ids: Array, x: Array) -> Array:
 
 
 @operator("scatter", inputs="X Ids Updates", outputs="Out", inplace="X->Out")
-def scatter(
-    x: Array, ids: Array, updates: Array, *, overwrite: bool = True, out: Array | None = None
-) -> Array:
+def scatter(x: Array, ids: Array, updates: Array, *, overwrite: bool = True, out: Array | None = None) -> Array:
     """X with the rows Ids replaced by Updates, or without ``overwrite`` by the sum of their updates."""
     if updates.dtype != x.dtype:
         raise TypeError(f"Updates is {updates.dtype}, X is {x.dtype}: both need one dtype")
@@ -114,9 +112,7 @@ def _coordinates(indices: Sequence[Array], shape: Sequence[int]) -> tuple[tuple[
         if index.dtype == np.bool_:
             start = len(vectors)
             if index.shape != tuple(shape[start : start + index.ndim]):
-                raise ValueError(
-                    f"indices holds a mask of shape {list(index.shape)}, it does not fit {list(shape)}"
-                )
+                raise ValueError(f"indices holds a mask of shape {list(index.shape)}, it does not fit {list(shape)}")
             vectors.extend(np.nonzero(index))
         else:
             vectors.append(index)

@@ -98,8 +98,7 @@ def set_value(
     ``none_axes`` adds some, as an index and ``None`` do in Python. The value is broadcast.
     """
     begin, stop, step = (
-        chosen(None, tensors, attr)
-        for tensors, attr in ((starts_list, starts), (ends_list, ends), (steps_list, steps))
+        chosen(None, tensors, attr) for tensors, attr in ((starts_list, starts), (ends_list, ends), (steps_list, steps))
     )
     index = _index(x.shape, axes, begin, stop, step, decrease_axes, none_axes)
     if value_tensor is None:
@@ -131,8 +130,7 @@ def set_value_grad(
 ) -> tuple[Array | None, Array | None]:
     """Input: the gradient with zeros where the slice was written. ValueTensor: the gradient of the slice."""
     begin, stop, step = (
-        chosen(None, tensors, attr)
-        for tensors, attr in ((starts_list, starts), (ends_list, ends), (steps_list, steps))
+        chosen(None, tensors, attr) for tensors, attr in ((starts_list, starts), (ends_list, ends), (steps_list, steps))
     )
     index = _index(d_out.shape, axes, begin, stop, step, decrease_axes, none_axes)
     d_value = None

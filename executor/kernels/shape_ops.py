@@ -58,9 +58,7 @@ def _misfit(shape: Ints, wanted: Ints) -> str:
 
 
 def _reshaped(x: Array, shape_tensor: Any, shape_tensors: list[Any], shape: Ints) -> Array:
-    wanted = (
-        as_ints(shape_tensors) if shape_tensors else shape if shape_tensor is None else as_ints(shape_tensor)
-    )
+    wanted = as_ints(shape_tensors) if shape_tensors else shape if shape_tensor is None else as_ints(shape_tensor)
     if x.size and 0 not in wanted and min(wanted, default=1) >= -1:
         with contextlib.suppress(ValueError):  # told in our own words below
             return x.reshape(wanted)
@@ -105,9 +103,7 @@ def _unsqueezed(x: Array, axes: Ints) -> Array:
     for axis in axes:
         place = axis + len(shape) + 1 if axis < 0 else axis
         if not 0 <= place <= len(shape):
-            raise ValueError(
-                f"axes holds {axis}, outside a tensor of {len(shape)} dimension(s) and a new one"
-            )
+            raise ValueError(f"axes holds {axis}, outside a tensor of {len(shape)} dimension(s) and a new one")
         shape.insert(place, 1)
     return x.reshape(shape)
 
@@ -243,9 +239,7 @@ shape64 = operator("shape64", inputs="Input~", outputs="Out", gradient=None)(_sh
 @operator("size", inputs="Input~", outputs="Out", gradient=None)
 def size(x: Any, *, ctx: OpContext | None = None) -> Array:
     """The number of elements, int64."""
-    return follow_rank(
-        np.asarray(math.prod(x.shape), np.int64), ctx.declared("Out") if ctx is not None else None
-    )
+    return follow_rank(np.asarray(math.prod(x.shape), np.int64), ctx.declared("Out") if ctx is not None else None)
 
 
 @operator("view_shape", inputs="input", outputs="out")
@@ -267,9 +261,7 @@ def _as_dtype(x: Array, dtype: np.dtype[Any]) -> Array:
     if x.ndim == 0:
         raise ValueError(f"a 0-d {x.dtype} tensor cannot be viewed as {dtype}, whose item size differs")
     if x.shape[-1] * x.dtype.itemsize % dtype.itemsize:
-        raise ValueError(
-            f"the last dimension of shape {list(x.shape)} {x.dtype} does not divide into {dtype}"
-        )
+        raise ValueError(f"the last dimension of shape {list(x.shape)} {x.dtype} does not divide into {dtype}")
     return np.ascontiguousarray(x).view(dtype)
 
 

@@ -46,9 +46,7 @@ def chosen(tensor: Any, tensors: Sequence[Any], attr: Ints) -> Ints:
     return as_ints(list(tensors)) if tensors else attr
 
 
-def sliced(
-    shape: Ints, axes: Ints, starts: Ints, ends: Ints, steps: Ints | None, decrease: Ints
-) -> list[Any]:
+def sliced(shape: Ints, axes: Ints, starts: Ints, ends: Ints, steps: Ints | None, decrease: Ints) -> list[Any]:
     """What to index each dimension with: slices on ``axes`` (step 1 without ``steps``), numbers on ``decrease``."""
     if not len(axes) == len(starts) == len(ends) == (len(axes) if steps is None else len(steps)):
         raise ValueError(
@@ -166,8 +164,7 @@ _STRIDED = "StartsTensor? EndsTensor? StridesTensor? StartsTensorList* EndsTenso
 
 def _strided_index(shape: Ints, given: Sequence[Any], axes: Ints, attrs: Sequence[Ints], drop: Ints) -> Index:
     starts, ends, steps = (
-        chosen(tensor, tensors, attr)
-        for tensor, tensors, attr in zip(given[:3], given[3:], attrs, strict=True)
+        chosen(tensor, tensors, attr) for tensor, tensors, attr in zip(given[:3], given[3:], attrs, strict=True)
     )
     return (*sliced(shape, axes, starts, ends, steps, drop), ...)
 

@@ -1,10 +1,12 @@
 """Order and search: arg_max, arg_min, argsort, top_k, kthvalue, mode, searchsorted.
 
-Not-a-number sorts last (first when descending). Equal elements keep their order, lowest index first.
+Not-a-number sorts last (first when descending). In small tensors equal elements come in the order that Paddle's
+own algorithms leave, in large ones lowest index first.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from ...ir.dtypes import UNSET, DType
 from ...ir.registry import OpContext, define, operator
 from ..values import Array, Meta
+from . import tie_order
 from .common import as_ints, follow_rank, normalize_axis
 
 __all__ = ["argsort", "kthvalue", "mode", "searchsorted", "stable_order", "top_k", "top_k_v2"]
@@ -62,23 +65,29 @@ for _type, _function, _worst in (("arg_max", np.argmax, -np.inf), ("arg_min", np
 
 
 def stable_order(x: Array, axis: int, descending: bool = False) -> Array:
-    """The indices that sort ``x`` along ``axis``, equal elements in their order.
+    """The indices that sort ``x`` along ``axis``, equal elements in their order."""
+    return _over_rows(x, axis, lambda rows: _sorted_rows(rows, descending, _stable_rows))
 
-    numpy's fastest sort keeps no order among equals; rows that hold equals are sorted again by one that does.
+
+def _over_rows(x: Array, axis: int, work: Callable[[Array], Array]) -> Array:
+    """``work`` on the matrix of all rows along ``axis``; its result (other row length allowed) put back."""
+    moved = np.moveaxis(x, axis, -1)
+    made = work(moved.reshape(math.prod(moved.shape[:-1]), moved.shape[-1]))
+    return np.moveaxis(made.reshape(*moved.shape[:-1], made.shape[-1]), -1, axis)
+
+
+def _sorted_rows(rows: Array, descending: bool, settle: Callable[[Array, bool], Array]) -> Array:
+    """The indices that sort each row; ``settle`` sorts the rows that hold equal elements.
+
+    numpy's fastest sort, which does the others, keeps no order among equals.
     """
-    if not x.size:
-        return np.zeros(x.shape, np.int64)
-    rows = np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
     order = np.argsort(rows, axis=1)
     if descending:
         order = np.ascontiguousarray(order[:, ::-1])
     unsure = _repeats(np.take_along_axis(rows, order, 1))
-    if unsure.all():
-        order = _stable_rows(rows, descending)
-    elif unsure.any():
-        order[unsure] = _stable_rows(rows[unsure], descending)
-    shape = (*x.shape[:axis], *x.shape[axis + 1 :], x.shape[axis])
-    return np.moveaxis(order.reshape(shape), -1, axis)
+    if unsure.any():
+        order[unsure] = settle(rows[unsure], descending)
+    return order
 
 
 def _repeats(ordered: Array) -> Array:
@@ -99,6 +108,22 @@ def _stable_rows(rows: Array, descending: bool) -> Array:
     return order
 
 
+def _arranged(rows: Array, descending: bool, arrange: Callable[[list[int]], list[int]]) -> Array:
+    """Each row ordered by an algorithm of :mod:`.tie_order`."""
+    made = []
+    for row in rows:
+        ranks = np.unique(row, return_inverse=True)[1].reshape(-1)
+        made.append(arrange((ranks.max() - ranks if descending else ranks).tolist()))
+    return np.array(made, np.int64)
+
+
+def _paddle_rows(rows: Array, descending: bool) -> Array:
+    """Sorted rows with equal elements as Paddle leaves them; up to 16 its sort keeps their order."""
+    if rows.shape[1] <= 16 or rows.size > tie_order.LIMIT:
+        return _stable_rows(rows, descending)
+    return _arranged(rows, descending, tie_order.sort)
+
+
 def _scatter_back(shape: tuple[int, ...], index: Array, d_out: Array, axis: int) -> Array:
     """Zeros of ``shape`` with the gradients at the indices that were picked along ``axis``."""
     if not shape:
@@ -114,7 +139,7 @@ def argsort(x: Array, *, axis: int = -1, descending: bool = False) -> tuple[Arra
     at = normalize_axis(axis, x.ndim)
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
-    order = stable_order(x, at, descending)
+    order = _over_rows(x, at, lambda rows: _sorted_rows(rows, descending, _paddle_rows))
     return np.take_along_axis(x, order, at), order.astype(np.int64, copy=False)
 
 
@@ -131,38 +156,57 @@ def _count(k_tensor: Any, k: int, size: int) -> int:
     return count
 
 
-def _few_of_many(rows: Array, count: int, largest: bool) -> Array:
-    """As the first ``count`` of a stable sort of each row, without sorting the rows."""
+def _first_rows(rows: Array, count: int, largest: bool) -> tuple[Array, Array]:
+    """The first ``count`` of a stable sort of each row, and which rows hold equals among them or next to them."""
     size = rows.shape[1]
-    places = np.argpartition(rows, size - count if largest else count - 1, axis=1)
-    chosen = np.sort(places[:, size - count :] if largest else places[:, :count], axis=1)
-    values = np.take_along_axis(rows, chosen, 1)
-    edge = values.min(axis=1, keepdims=True) if largest else values.max(axis=1, keepdims=True)
-    order = stable_order(values, 1, largest)
-    index = np.take_along_axis(chosen, order, 1)
-    # Where elements outside equal the last one chosen, or NaN is about, only a whole sort can tell.
+    if size < 64 or count * 4 > size:
+        index = _sorted_rows(rows, largest, _stable_rows)[:, :count]
+    else:
+        places = np.argpartition(rows, size - count if largest else count - 1, axis=1)
+        chosen = np.sort(places[:, size - count :] if largest else places[:, :count], axis=1)
+        order = _sorted_rows(np.take_along_axis(rows, chosen, 1), largest, _stable_rows)
+        index = np.take_along_axis(chosen, order, 1)
+    values = np.take_along_axis(rows, index, 1)
+    edge = values[:, -1:]
     unsure = np.count_nonzero(rows == edge, axis=1) != np.count_nonzero(values == edge, axis=1)
-    unsure |= (edge != edge)[:, 0]
-    if unsure.any():
-        index[unsure] = _stable_rows(rows[unsure], largest)[:, :count]
-    return index
+    unsure |= _repeats(values) | (values != values).any(axis=1)
+    return index, unsure
 
 
-def top_order(x: Array, count: int, axis: int, largest: bool) -> Array:
-    """The indices of the ``count`` largest or smallest elements along ``axis``, best first (int64)."""
-    moved = np.moveaxis(x, axis, -1)
-    size = moved.shape[-1]
-    if size >= 64 and count * 4 <= size and x.size:
-        rows = moved.reshape(-1, size)
-        index = _few_of_many(rows, count, largest).reshape(*moved.shape[:-1], count)
-        return np.moveaxis(index, -1, axis)
-    order = np.moveaxis(stable_order(x, axis, largest), axis, -1)[..., :count]
-    return np.moveaxis(order, -1, axis)
+def _top(x: Array, count: int, axis: int, largest: bool, arrange: _Selection) -> tuple[Array, Array]:
+    """The ``count`` best along ``axis`` and their indices; ``arrange`` says how Paddle selects among equals."""
 
+    def work(rows: Array) -> Array:
+        index, unsure = _first_rows(rows, count, largest)
+        if arrange is _unordered and rows.size <= tie_order.LIMIT:
+            unsure[:] = True
+        if unsure.any():
+            again = rows[unsure]
+            if again.size > tie_order.LIMIT:
+                index[unsure] = _stable_rows(again, largest)[:, :count]
+            else:
+                index[unsure] = _arranged(again, largest, lambda ranks: arrange(ranks, count)[:count])
+        return index
 
-def _top(x: Array, count: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    index = np.ascontiguousarray(top_order(x, count, axis, largest)).astype(np.int64, copy=False)
+    index = np.ascontiguousarray(_over_rows(x, axis, work)).astype(np.int64, copy=False)
     return np.take_along_axis(x, index, axis), index
+
+
+_Selection = Callable[[list[int], int], list[int]]
+
+
+def _selected(ranks: list[int], count: int) -> list[int]:
+    """What Paddle does for a sorted selection: by heap where few of many are wanted, else by splitting."""
+    if count * 64 < len(ranks):
+        return tie_order.partial_sort(ranks, count)
+    return tie_order.nth_element(ranks, count - 1, ordered=True)
+
+
+def _unordered(ranks: list[int], count: int) -> list[int]:
+    """What Paddle does where the order of the selection does not matter."""
+    if count * 64 < len(ranks):
+        return tie_order.partial_sort(ranks, count)
+    return tie_order.nth_element(ranks, count - 1)
 
 
 @operator("top_k", inputs="X K?", outputs="Out Indices")
@@ -170,7 +214,7 @@ def top_k(x: Array, k_tensor: Any, *, k: int = 1) -> tuple[Array, Array]:
     """The ``k`` largest of the last dimension, largest first, and their indices; K goes before the attribute."""
     if x.ndim == 0:
         raise ValueError("X is 0-d, there is no dimension to choose from")
-    return _top(x, _count(k_tensor, k, x.shape[-1]), x.ndim - 1, True)
+    return _top(x, _count(k_tensor, k, x.shape[-1]), x.ndim - 1, True, tie_order.partial_sort)
 
 
 @top_k.gradient(takes="X Indices Out@GRAD", gives="X@GRAD", forgets="k")
@@ -179,17 +223,19 @@ def top_k_grad(x: Array, index: Array, d_out: Array) -> Array:
     return _scatter_back(x.shape, index, d_out, x.ndim - 1)
 
 
-@operator("top_k_v2", inputs="X K?", outputs="Out Indices", ignores="sorted")
-def top_k_v2(x: Array, k_tensor: Any, *, k: int = 1, axis: int = -1, largest: bool = True) -> tuple[Array, Array]:
+@operator("top_k_v2", inputs="X K?", outputs="Out Indices")
+def top_k_v2(
+    x: Array, k_tensor: Any, *, k: int = 1, axis: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Array, Array]:
     """The ``k`` largest or smallest along ``axis``, best first, and their indices.
 
-    Without ``sorted`` any order would do; they come sorted all the same.
+    Without ``sorted`` small tensors come in the order that Paddle's selection leaves, large ones sorted.
     """
     at = normalize_axis(axis, x.ndim)
     count = _count(k_tensor, k, x.shape[at] if x.ndim else 1)
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
-    return _top(x, count, at, largest)
+    return _top(x, count, at, largest, _selected if sorted else _unordered)
 
 
 @top_k_v2.gradient(takes="X Indices K? Out@GRAD", gives="X@GRAD")
@@ -219,15 +265,19 @@ def _picked_grad(x: Array, index: Array, d_out: Array, axis: int, keep: bool) ->
 
 
 def _kth_places(rows: Array, count: int) -> Array:
-    """Where each row's element number ``count`` in ascending order lies, equal elements in their order."""
+    """Where each row's element number ``count`` in ascending order lies. Shape [rows, 1]."""
     value = np.partition(rows, count - 1, axis=1)[:, count - 1, None]
     equal = rows == value
     rank = count - np.count_nonzero(rows < value, axis=1)
-    index = np.argmax(np.cumsum(equal, axis=1) == rank[:, None], axis=1)
-    unsure = (value != value)[:, 0]
+    index: Array = np.argmax(np.cumsum(equal, axis=1) == rank[:, None], axis=1)
+    unsure = np.count_nonzero(equal, axis=1) != 1  # also where the value is NaN
     if unsure.any():
-        index[unsure] = _stable_rows(rows[unsure], False)[:, count - 1]
-    return index
+        again = rows[unsure]
+        if again.size <= tie_order.LIMIT:
+            index[unsure] = _arranged(again, False, lambda ranks: _unordered(ranks, count))[:, count - 1]
+        elif (value != value).any():
+            index[unsure] = _stable_rows(again, False)[:, count - 1]
+    return index[:, None]
 
 
 @operator("kthvalue", inputs="X", outputs="Out Indices")
@@ -239,9 +289,8 @@ def kthvalue(
     count = _count(None, k, x.shape[at] if x.ndim else 1)
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
-    rows = np.moveaxis(x, at, -1)
-    index = _kth_places(rows.reshape(-1, rows.shape[-1]), count).reshape(*rows.shape[:-1], 1)
-    return _picked(x, np.moveaxis(index, -1, at), at, keepdim, ctx)
+    index = _over_rows(x, at, lambda rows: _kth_places(rows, count))
+    return _picked(x, index, at, keepdim, ctx)
 
 
 @kthvalue.gradient(takes="X Indices Out@GRAD", gives="X@GRAD")
@@ -256,7 +305,8 @@ def mode(x: Array, *, axis: int = -1, keepdim: bool = False, ctx: OpContext | No
     at = normalize_axis(axis, x.ndim)
     if x.ndim == 0:
         return x, np.zeros((), np.int64)
-    order = np.moveaxis(stable_order(x, at), at, -1)
+    sorted_along = _over_rows(x, at, lambda rows: _sorted_rows(rows, False, _paddle_rows))
+    order = np.moveaxis(sorted_along, at, -1)
     ordered = np.take_along_axis(np.moveaxis(x, at, -1), order, -1)
     place = np.arange(ordered.shape[-1])
     first = np.ones(ordered.shape, np.bool_)
