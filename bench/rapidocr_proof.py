@@ -4,8 +4,8 @@
 
 The package ``rapidocr_paddle`` is used untouched: ``import paddle`` finds ``bench/paddle_shim`` in one process
 and the real Paddle in the other. When it is not installed here, pip puts it (without what it depends on) into
-``--cache``. Both Pythons need its light dependencies: opencv-python-headless, pyclipper, shapely, pyyaml, pillow,
-six, tqdm; the same opencv in both, as its resizing decides pixels. Exit code 1 when a line of text differs.
+``--cache``. Both Pythons need its light dependencies, the ``proof`` extra: opencv-python-headless, pyclipper, shapely,
+pyyaml, pillow, six, tqdm; the same opencv in both, as its resizing decides pixels. Exit code 1 when a line differs.
 """
 
 from __future__ import annotations
