@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import oarlock.executor.kernels  # noqa: F401 - tells the registry how to find a type
 import pytest
+from oarlock.errors import KernelError
 from oarlock.executor.plan import missing_operators
 from oarlock.ir.desc import BlockDesc, OpDesc, ProgramDesc
 from oarlock.ir.registry import lookup
@@ -212,3 +213,89 @@ def test_what_is_left_out_is_named_before_anything_runs() -> None:
     types = ("masked_multihead_attention", "fused_multi_transformer", "weight_only_linear", "decode_jpeg")
     program = ProgramDesc([BlockDesc(0, ops=[OpDesc(type) for type in types])])
     assert missing_operators(program) == dict.fromkeys(types, 1)
+
+
+def layer_norm(x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> np.ndarray:
+    middle, spread = x.mean(axis=-1, keepdims=True), x.var(axis=-1, keepdims=True)
+    return (x - middle) / np.sqrt(spread + 1e-5) * scale + bias
+
+
+TEST_MODE: dict[str, Any] = {"is_test": True, "dropout_implementation": "upscale_in_train"}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_an_attention_block_in_test_mode(first: bool, run_op: Any) -> None:
+    x, weight, bias, mask = normal(2, 3, 4), normal(3, 2, 2, 4), normal(3, 2, 2), normal(2, 1, 3, 3)
+    out_weight, out_bias, scale, shift = normal(4, 4), normal(4), normal(4), normal(4)
+    norm = ("LnScale", "LnBias") if first else ("Ln2Scale", "Ln2Bias")
+    inputs = {
+        "X": x,
+        "QKVW": weight,
+        "QKVBias": bias,
+        "SrcMask": mask,
+        "OutLinearW": out_weight,
+        "OutLinearBias": out_bias,
+    }
+    made = run_op(
+        "fused_attention", {**inputs, norm[0]: scale, norm[1]: shift}, {**TEST_MODE, "pre_layer_norm": first}
+    )
+    rows = layer_norm(x, scale, shift) if first else x
+    q, k, v = (np.einsum("bsh,ndh->bsnd", rows, weight[part]) + bias[part] for part in range(3))
+    expected = x + attention(q, k, v, 2**-0.5, mask).reshape(2, 3, 4) @ out_weight + out_bias
+    np.testing.assert_allclose(
+        made["Y"], expected if first else layer_norm(expected, scale, shift), rtol=1e-8
+    )
+    assert made["CacheKVOut"] is None
+    with pytest.raises(KernelError, match="training is not supported, only inference"):
+        run_op("fused_attention", inputs, {})
+
+
+def test_an_attention_block_with_a_cache_and_flat_weights(run_op: Any) -> None:
+    x, weight, cache = normal(1, 2, 4), normal(4, 12), normal(2, 1, 2, 3, 2)
+    inputs = {"X": x, "QKVW": weight, "CacheKV": cache, "OutLinearW": np.eye(4)}
+    attrs = {
+        **TEST_MODE,
+        "pre_layer_norm": True,
+        "transpose_qkv_wb": True,
+        "num_heads": 2,
+        "add_residual": False,
+    }
+    made = run_op("fused_attention", inputs, attrs)
+    zeros, ones = np.zeros(4), np.ones(4)
+    q, k, v = (layer_norm(x, ones, zeros) @ weight).reshape(1, 2, 3, 2, 2).transpose(2, 0, 1, 3, 4)
+    k, v = (
+        np.concatenate((old.transpose(0, 2, 1, 3), new), axis=1)
+        for old, new in zip(cache, (k, v), strict=True)
+    )
+    np.testing.assert_allclose(made["Y"], attention(q, k, v, 2**-0.5).reshape(1, 2, 4), rtol=1e-8)
+    np.testing.assert_allclose(made["CacheKVOut"], np.stack((k, v)).transpose(0, 1, 3, 2, 4), rtol=1e-8)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_feed_forward_block_in_test_mode(first: bool, run_op: Any) -> None:
+    """Dropout that downgrades leaves 0.75 of the inner and 0.5 of the outer numbers."""
+    x, one, one_bias, two, two_bias, scale, shift = (
+        normal(*shape) for shape in ((2, 3, 4), (4, 6), (6,), (6, 4), (4,), (4,), (4,))
+    )
+    names = (
+        "Linear1Weight",
+        "Linear1Bias",
+        "Linear2Weight",
+        "Linear2Bias",
+        *(f"Ln{1 if first else 2}{end}" for end in ("Scale", "Bias")),
+    )
+    inputs = {"X": x, **dict(zip(names, (one, one_bias, two, two_bias, scale, shift), strict=True))}
+    attrs = {
+        "is_test": True,
+        "pre_layer_norm": first,
+        "act_method": "relu",
+        "dropout1_rate": 0.25,
+        "dropout2_rate": 0.5,
+    }
+    made = run_op("fused_feedforward", inputs, attrs)["Out"]
+    rows = layer_norm(x, scale, shift) if first else x
+    inner = np.maximum(rows @ one + one_bias, 0) * 0.75
+    expected = x + (inner @ two + two_bias) * 0.5
+    np.testing.assert_allclose(made, expected if first else layer_norm(expected, scale, shift), rtol=1e-8)
+    with pytest.raises(KernelError, match="act_method is gelu or relu"):
+        run_op("fused_feedforward", inputs, {**attrs, "act_method": "swish"})
