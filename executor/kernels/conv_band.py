@@ -29,6 +29,8 @@ __all__ = ["band_convolve", "band_filter_gradient"]
 _BLOCK_BYTES = 1 << 20
 _CHUNKS = 2
 """Chunks of work per thread: a thread that wakes late finds fewer left."""
+_SHARE_BYTES = 2 << 20
+"""Columns that a chunk should have at least: waking a thread costs as much as filling some of them."""
 _COPY_COST, _TILE_COST = 10, 60
 """In multiply-adds: moving one element into the columns, and starting a product for one column of a tile."""
 
@@ -90,19 +92,20 @@ def _tile_columns(padded: Array, axes: Sequence[Axis], first: int, count: int, r
     return columns.reshape(padded.shape[0], count, across.kernel * high, across.out)
 
 
-def _channels_at_once(axes: Sequence[Axis], itemsize: int) -> int:
+def _column_bytes(axes: Sequence[Axis], itemsize: int) -> int:
+    """The columns of one channel."""
     down, across = axes
     tile = _tile_rows(down)
     high = (tile - 1) * down.stride + (down.kernel - 1) * down.dilation + 1
-    column_bytes = -(-down.out // tile) * high * across.kernel * across.out * itemsize
-    return max(_BLOCK_BYTES // column_bytes, 1)
+    return -(-down.out // tile) * high * across.kernel * across.out * itemsize
 
 
-def _split(channels: int, images: int, most: int) -> tuple[int, int]:
+def _split(channels: int, images: int, column_bytes: int) -> tuple[int, int]:
     """(channels of a block, chunks of an image): chunks go to threads, blocks of a chunk stay in cache."""
-    share = -(-channels * images // (num_threads() * (_CHUNKS if num_threads() > 1 else 1)))
-    chunk = max(min(share, channels), 1)
-    return min(most, chunk), -(-channels // chunk)
+    total = channels * images
+    shares = min(num_threads() * _CHUNKS if num_threads() > 1 else 1, total * column_bytes // _SHARE_BYTES)
+    chunk = min(-(-total // max(shares, 1)), channels)
+    return min(max(_BLOCK_BYTES // column_bytes, 1), chunk), -(-channels // chunk)
 
 
 def band_convolve(
@@ -112,7 +115,7 @@ def band_convolve(
     images, channels, each = x.shape[0], filter.groups, filter.group_outputs
     flat = out.reshape(images, filter.outputs, -1)
     bands = [(tile, filter.band(tile[2], axes[0].stride, axes[0].dilation)) for tile in _tiles(axes[0])]
-    block, chunks = _split(channels, images, _channels_at_once(axes, x.itemsize))
+    block, chunks = _split(channels, images, _column_bytes(axes, x.itemsize))
 
     def work(start: int, stop: int) -> None:
         buffer = _Padded(block, axes, x.dtype)
@@ -179,7 +182,8 @@ def band_filter_gradient(x: Array, d_out: Array, axes: Sequence[Axis]) -> Array:
                     band.reshape(stop - start, each, rows, across.kernel, -1), down
                 )
 
-    parallel_for(channels, work, min(_channels_at_once(axes, x.itemsize), channels))
+    block = max(_BLOCK_BYTES // _column_bytes(axes, x.itemsize), 1)
+    parallel_for(channels, work, min(block, channels))
     return total[:, :, None]
 
 
