@@ -77,7 +77,7 @@ def _logit_slope(x: Array, *, eps: float = 9.999999974752427e-07) -> Array:
 
 _TABLE: Sequence[tuple[str, Any, Any, Any, Mapping[str, Any]]] = (
     ("acos", np.arccos, lambda x: -1.0 / np.sqrt(1.0 - x * x), None, {"kinds": "fc"}),
-    ("acosh", np.arccosh, lambda x: 1.0 / np.sqrt(x * x - 1.0), None, {"kinds": "fc"}),
+    ("acosh", np.arccosh, lambda x: 1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), None, {"kinds": "fc"}),
     ("asin", np.arcsin, lambda x: 1.0 / np.sqrt(1.0 - x * x), None, {"kinds": "fc"}),
     ("asinh", np.arcsinh, lambda x: 1.0 / np.sqrt(x * x + 1.0), None, {"kinds": "fc"}),
     ("atan", np.arctan, lambda x: 1.0 / (1.0 + x * x), None, {"kinds": "fc"}),
