@@ -11,7 +11,7 @@ from ..errors import InputError
 from . import functional_math as elementwise
 from . import functional_reduce as reduce
 from . import functional_shape as shapes
-from .operands import axis_list, binary, cast_to, constant, matched, run, unary
+from .operands import axis_list, binary, cast_to, constant, int_list, matched, run, unary
 from .tensor import Tensor
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "outer",
     "slogdet",
     "solve",
+    "tensordot",
     "trace",
     "tril",
     "triu",
@@ -77,11 +78,27 @@ def addmm(
     return run("addmm", input, x, y, Beta=float(beta), Alpha=float(alpha))
 
 
+def tensordot(x: Tensor, y: Tensor, axes: Any = 2, name: str | None = None) -> Tensor:
+    """The sum of products over pairs of axes: the last n of x with the first n of y, or those listed."""
+    if isinstance(axes, int):
+        left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
+    else:
+        pair = [int_list(each) for each in axes] if isinstance(axes[0], (list, tuple)) else [int_list(axes)] * 2
+        left, right = axis_list(pair[0], x.ndim), axis_list(pair[-1], y.ndim)
+    keep_x = [each for each in range(x.ndim) if each not in left]
+    keep_y = [each for each in range(y.ndim) if each not in right]
+    inner = int(np.prod([x.shape[each] for each in left]))
+    a = shapes.reshape(shapes.transpose(x, keep_x + left), [-1, inner])
+    b = shapes.reshape(shapes.transpose(y, right + keep_y), [inner, -1])
+    product = run("matmul_v2", a, b, trans_x=False, trans_y=False)
+    return shapes.reshape(product, [x.shape[each] for each in keep_x] + [y.shape[each] for each in keep_y])
+
+
 def inner(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
     """The sums of products over the last axes."""
     if x.ndim == 0 or y.ndim == 0:
         return elementwise.multiply(x, y)
-    return shapes.tensordot(x, y, [[x.ndim - 1], [y.ndim - 1]])
+    return tensordot(x, y, [[x.ndim - 1], [y.ndim - 1]])
 
 
 def outer(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:

@@ -64,7 +64,6 @@ __all__ = [
     "t",
     "take",
     "take_along_axis",
-    "tensordot",
     "tile",
     "transpose",
     "unbind",
@@ -482,22 +481,6 @@ def take(x: Tensor, index: Tensor, mode: str = "raise", name: str | None = None)
     else:
         raise InputError(f"take(): mode is raise, wrap or clip, not {mode!r}")
     return reshape(run("index_select", reshape(x, [-1]), constant(picks.reshape(-1)), dim=0), index.shape)
-
-
-def tensordot(x: Tensor, y: Tensor, axes: Any = 2, name: str | None = None) -> Tensor:
-    """The sum of products over pairs of axes: the last n of x with the first n of y, or those listed."""
-    if isinstance(axes, int):
-        left, right = list(range(x.ndim - axes, x.ndim)), list(range(axes))
-    else:
-        pair = [int_list(each) for each in axes] if isinstance(axes[0], (list, tuple)) else [int_list(axes)] * 2
-        left, right = axis_list(pair[0], x.ndim), axis_list(pair[-1], y.ndim)
-    keep_x = [each for each in range(x.ndim) if each not in left]
-    keep_y = [each for each in range(y.ndim) if each not in right]
-    inner = int(np.prod([x.shape[each] for each in left]))
-    a = reshape(transpose(x, keep_x + left), [-1, inner])
-    b = reshape(transpose(y, right + keep_y), [inner, -1])
-    product = run("matmul_v2", a, b, trans_x=False, trans_y=False)
-    return reshape(product, [x.shape[each] for each in keep_x] + [y.shape[each] for each in keep_y])
 
 
 def is_empty(x: Tensor, name: str | None = None) -> Tensor:

@@ -47,10 +47,11 @@ _BY_MODULE: dict[Any, str] = {
     functional_shape: """as_complex as_real as_strided astype broadcast_to cast chunk clone concat expand expand_as
         flatten flip gather gather_nd index_add index_fill index_put moveaxis numel put_along_axis rank
         repeat_interleave reshape reverse roll rot90 scatter scatter_nd_add slice split squeeze stack strided_slice t
-        take take_along_axis tensordot tile transpose unbind unflatten unsqueeze unstack view view_as vsplit
+        take take_along_axis tile transpose unbind unflatten unsqueeze unstack view view_as vsplit
         is_empty""",
     functional_linalg: """addmm bmm cholesky cross det diag diag_embed diagflat diagonal dist dot
-        fill_diagonal_tensor inner inverse matmul matrix_power mm multi_dot mv norm outer solve trace tril triu""",
+        fill_diagonal_tensor inner inverse matmul matrix_power mm multi_dot mv norm outer solve tensordot trace tril
+        triu""",
     functional_random: "bernoulli multinomial",
     activation: "softmax",
 }

@@ -16,6 +16,40 @@ from .layer import Layer
 __all__ = ["GENERATED"]
 
 
+class _Generated(Layer):
+    """A layer that holds the arguments of a function.
+
+    Attributes:
+        function: what ``forward`` calls.
+        signature: the constructor's arguments.
+        visible: the arguments that ``repr`` shows.
+        follows_mode: whether the function takes ``training``.
+    """
+
+    function: Callable[..., Any]
+    signature: inspect.Signature
+    visible: tuple[str, ...]
+    follows_mode: bool
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs.pop("name", None)
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        super().__init__()
+        object.__setattr__(self, "_names", tuple(bound.arguments))
+        for key, value in bound.arguments.items():
+            setattr(self, key, value)
+
+    def forward(self, *tensors: Any, **more: Any) -> Any:
+        arguments = {key: getattr(self, key) for key in self._names}
+        if self.follows_mode:
+            arguments["training"] = self.training
+        return type(self).function(*tensors, **arguments, **more)
+
+    def extra_repr(self) -> str:
+        return ", ".join(f"{key}={getattr(self, key)}" for key in self.visible)
+
+
 def _layer_of(
     name: str, function: Callable[..., Any], inputs: int = 1, shown: str | None = None, skip: str = ""
 ) -> type[Layer]:
@@ -26,47 +60,23 @@ def _layer_of(
         shown: the arguments that ``repr`` shows; all by default.
         skip: arguments of the function that the constructor does not take.
     """
-    left_out = {"name", "training", *skip.split()}
     every = list(inspect.signature(function).parameters.values())
-    follows_mode = any(each.name == "training" for each in every)
-    taken = [each for each in every[inputs:] if each.name not in left_out]
-    visible = [each.name for each in taken] if shown is None else shown.split()
-
-    def __init__(self: Layer, *args: Any, **kwargs: Any) -> None:
-        kwargs.pop("name", None)
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        Layer.__init__(self)
-        object.__setattr__(self, "_arguments", dict(bound.arguments))
-        for key, value in bound.arguments.items():
-            setattr(self, key, value)
-
-    def forward(self: Layer, *tensors: Any, **more: Any) -> Any:
-        arguments = {key: getattr(self, key) for key in self._arguments}
-        if follows_mode:
-            arguments["training"] = self.training
-        return function(*tensors, **arguments, **more)
-
-    def extra_repr(self: Layer) -> str:
-        return ", ".join(f"{key}={self._arguments[key]}" for key in visible)
-
-    signature = inspect.Signature(
-        [each.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Any) for each in taken]
-    )
-    made = type(
-        name,
-        (Layer,),
-        {
-            "__init__": __init__,
-            "forward": forward,
-            "extra_repr": extra_repr,
-            "__doc__": f"Layer of ``{function.__name__}``: {(function.__doc__ or '').strip().splitlines()[0]}",
-            "__module__": __name__,
-        },
-    )
-    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    made.__init__.__signature__ = signature.replace(parameters=[own, *signature.parameters.values()])  # type: ignore[misc]
-    return made
+    left_out = {"name", "training", *skip.split()}
+    taken = [
+        each.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=Any)
+        for each in every[inputs:]
+        if each.name not in left_out
+    ]
+    contents = {
+        "function": staticmethod(function),
+        "signature": inspect.Signature(taken),
+        "visible": tuple(each.name for each in taken) if shown is None else tuple(shown.split()),
+        "follows_mode": any(each.name == "training" for each in every),
+        "__doc__": f"Layer of ``{function.__name__}``: {(function.__doc__ or '').strip().splitlines()[0]}",
+        "__signature__": inspect.Signature(taken),
+        "__module__": __name__,
+    }
+    return type(name, (_Generated,), contents)
 
 
 _ACTIVATIONS: Final[dict[str, Callable[..., Any]]] = {

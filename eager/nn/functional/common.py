@@ -310,14 +310,7 @@ def interpolate(
         raise InputError(f"interpolate(): mode is one of {', '.join(_RESIZERS)}, area; not {mode!r}")
     if (size is None) == (scale_factor is None):
         raise InputError("interpolate(): give either size or scale_factor")
-    attrs: dict[str, Any] = {"out_d": -1, "out_h": -1, "out_w": -1, "scale": []}
-    if size is not None:
-        wanted = int_list(size)
-        wanted = wanted * spatial if len(wanted) == 1 else wanted
-        attrs.update(zip(("out_d", "out_h", "out_w")[3 - spatial :], wanted, strict=True))
-    else:
-        factors = [float(each) for each in np.atleast_1d(np.asarray(scale_factor, np.float64))]
-        attrs["scale"] = factors * spatial if len(factors) == 1 else factors
+    attrs = _target(spatial, size, scale_factor)
     return run(
         _RESIZERS[method],
         x,
@@ -330,6 +323,19 @@ def interpolate(
         align_mode=int(align_mode),
         **attrs,
     )
+
+
+def _target(spatial: int, size: Any, scale_factor: Any) -> dict[str, Any]:
+    """The attributes that say how large the result of a resize is."""
+    attrs: dict[str, Any] = {"out_d": -1, "out_h": -1, "out_w": -1, "scale": []}
+    if size is not None:
+        wanted = int_list(size)
+        wanted = wanted * spatial if len(wanted) == 1 else wanted
+        attrs.update(zip(("out_d", "out_h", "out_w")[3 - spatial :], wanted, strict=True))
+    else:
+        factors = [float(each) for each in np.atleast_1d(np.asarray(scale_factor, np.float64))]
+        attrs["scale"] = factors * spatial if len(factors) == 1 else factors
+    return attrs
 
 
 upsample = interpolate
