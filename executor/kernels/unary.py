@@ -60,6 +60,12 @@ def _reciprocal(x: Array, out: Array) -> None:
     np.divide(1.0, x, out=out)
 
 
+def _acosh_slope(x: Array) -> Array:
+    """``1 / sqrt(x**2 - 1)``; of complex numbers on the branch of ``acosh``."""
+    root: Array = np.sqrt(x - 1.0) * np.sqrt(x + 1.0) if x.dtype.kind == "c" else np.sqrt(x * x - 1.0)
+    return np.reciprocal(root)
+
+
 def _logit(x: Array, out: Array, *, eps: float = 9.999999974752427e-07) -> None:
     """``log(x / (1 - x))`` with ``x`` clipped to ``[eps, 1 - eps]``, for ``eps`` 0 not at all."""
     inside = x
@@ -77,7 +83,7 @@ def _logit_slope(x: Array, *, eps: float = 9.999999974752427e-07) -> Array:
 
 _TABLE: Sequence[tuple[str, Any, Any, Any, Mapping[str, Any]]] = (
     ("acos", np.arccos, lambda x: -1.0 / np.sqrt(1.0 - x * x), None, {"kinds": "fc"}),
-    ("acosh", np.arccosh, lambda x: 1.0 / (np.sqrt(x - 1.0) * np.sqrt(x + 1.0)), None, {"kinds": "fc"}),
+    ("acosh", np.arccosh, _acosh_slope, None, {"kinds": "fc"}),
     ("asin", np.arcsin, lambda x: 1.0 / np.sqrt(1.0 - x * x), None, {"kinds": "fc"}),
     ("asinh", np.arcsinh, lambda x: 1.0 / np.sqrt(x * x + 1.0), None, {"kinds": "fc"}),
     ("atan", np.arctan, lambda x: 1.0 / (1.0 + x * x), None, {"kinds": "fc"}),
@@ -145,9 +151,9 @@ for _type, _formula, _kinds in (
     ("trunc", _whole(np.trunc), "fi"),
     ("round", round_half_away, "fci"),
 ):
-    pointwise(_type, _formula, kinds=_kinds, stepwise=True, silent=True).gradient(
-        takes="Out@GRAD", gives="X@GRAD"
-    )(_zeros)
+    pointwise(_type, _formula, kinds=_kinds, stepwise=True, silent=True).gradient(takes="Out@GRAD", gives="X@GRAD")(
+        _zeros
+    )
 
 
 def _sign(x: Array, out: Array) -> None:
@@ -196,9 +202,7 @@ def absolute_double_grad(x: Array, dd_x: Array) -> Array:
     return np.asarray(flat.real if x.dtype.kind == "c" else flat)
 
 
-absolute_grad.gradient_op(
-    "abs_double_grad", takes="x=X grad_x@GRAD=X@GRAD@GRAD", gives="grad_out@GRAD=Out@GRAD@GRAD"
-)
+absolute_grad.gradient_op("abs_double_grad", takes="x=X grad_x@GRAD=X@GRAD@GRAD", gives="grad_out@GRAD=Out@GRAD@GRAD")
 
 
 def _to_power(x: Array, out: Array, *, factor: float = 1.0) -> None:
@@ -249,9 +253,7 @@ def power_double_grad(x: Array, d_out: Array, dd_x: Array, *, factor: float = 1.
     """The gradient of ``pow_grad`` with respect to ``x`` and ``d_out``."""
     slope = factor * np.asarray(_power(x, factor=factor - 1.0)) if factor else np.zeros_like(x)
     bend = (
-        factor * (factor - 1.0) * np.asarray(_power(x, factor=factor - 2.0))
-        if factor not in (0.0, 1.0)
-        else slope * 0
+        factor * (factor - 1.0) * np.asarray(_power(x, factor=factor - 2.0)) if factor not in (0.0, 1.0) else slope * 0
     )
     return (
         np.asarray(dd_x * d_out * bend).astype(x.dtype, copy=False),
