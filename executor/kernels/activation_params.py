@@ -9,6 +9,7 @@ from ..random import generator
 from ..values import Array, LoDTensor, array_of
 from .activation import activate
 from .common import accumulate_dtype
+from .elementwise import binary
 from .matmul_fused import activation
 from .pointwise import widened
 
@@ -40,13 +41,24 @@ def _spread_alpha(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
     return alpha.reshape(shape)
 
 
-@operator("prelu", inputs="X Alpha", outputs="Out", ignores="is_test mkldnn_data_type")
-def prelu(x: Array, alpha: Array, *, mode: str = "all", data_format: str = "NCHW") -> Array:
-    """``x`` where positive, else ``alpha * x``, with one ``alpha`` for all, per channel or per element."""
-    widened("prelu", "X", x.dtype, "f")
-    slope = _spread_alpha(x, alpha, mode, data_format)
+def _bent(x: Array, slope: Array, out: Array | None = None) -> Array:
+    """``x`` where positive, else ``slope * x``, called like a ufunc."""
     negative = np.minimum(x, 0)
-    return np.asarray(np.maximum(x, 0) + negative * slope).astype(x.dtype, copy=False)
+    negative = np.multiply(negative, slope, out=negative if negative.ndim else None)
+    return np.add(np.maximum(x, 0, out=out), negative, out=out)
+
+
+@operator("prelu", inputs="X Alpha", outputs="Out", inplace="X->Out", ignores="is_test mkldnn_data_type")
+def prelu(x: Array, alpha: Array, *, mode: str = "all", data_format: str = "NCHW", out: Array | None = None) -> Array:
+    """``x`` where positive, else ``alpha * x``, with one ``alpha`` for all, per channel or per element."""
+    wide, given = widened("prelu", "X", x.dtype, "f")
+    if alpha.dtype != given:
+        raise TypeError(f"slot Alpha: dtype {alpha.dtype}, X has {given}")
+    slope = _spread_alpha(x, alpha, mode, data_format)
+    with np.errstate(all="ignore"):
+        if wide != given:
+            return np.asarray(_bent(x.astype(wide), slope.astype(wide))).astype(given)
+        return binary(_bent, x, slope, out)
 
 
 @prelu.gradient(takes="X Alpha Out@GRAD", gives="X@GRAD Alpha@GRAD")

@@ -27,13 +27,13 @@ _SMALL = 1 << 10
 _FROM_FLOOR = 2005000
 """Programs of older Paddle versions mean by ``elementwise_floordiv`` the quotient without its fraction."""
 
-IGNORED = """Scale_x Scale_y Scale_out use_quantizer x_data_format y_data_format"""
-"""Attributes of the quantised oneDNN form; float kernels do not read them."""
+IGNORED = "x_data_format y_data_format"
+"""Hints for the layout of a back end."""
+REFUSED = {"Scale_x": 1.0, "Scale_y": 1.0, "Scale_out": 1.0}
+"""Scales of the int8 form, which is a back end's own."""
 
 
-def aligned_shapes(
-    x: tuple[int, ...], y: tuple[int, ...], axis: int
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def aligned_shapes(x: tuple[int, ...], y: tuple[int, ...], axis: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Both shapes such that numpy's broadcasting means Paddle's ``axis``: where the shorter one starts, -1 its end.
 
     Trailing ones that would reach beyond the longer shape are dropped from the shorter one.
@@ -184,9 +184,7 @@ def arithmetic(name: str, x: Array, y: Array, axis: int = -1, out: Array | None 
     return _compute(f"elementwise_{name}", function, kinds, x, y, axis, out)
 
 
-def _compute(
-    type: str, function: Function, kinds: str, x: Array, y: Array, axis: int, out: Array | None
-) -> Array:
+def _compute(type: str, function: Function, kinds: str, x: Array, y: Array, axis: int, out: Array | None) -> Array:
     if x.dtype != y.dtype:
         x, y = promoted(type, x, y)
     if x.dtype not in _FLOATS:
@@ -289,9 +287,7 @@ _GRADIENTS: dict[str, tuple[str, Rule]] = {
 def _double_sum(sign: float) -> Any:
     """The gradient of the gradient of a sum or difference."""
 
-    def kernel(
-        x: Meta, y: Meta, d_out: Array, dd_x: Array | None, dd_y: Array | None, *, axis: int = -1
-    ) -> Array:
+    def kernel(x: Meta, y: Meta, d_out: Array, dd_x: Array | None, dd_y: Array | None, *, axis: int = -1) -> Array:
         x_shape, y_shape = aligned_shapes(x.shape, y.shape, axis)
         dd_out = np.zeros_like(d_out)
         if dd_x is not None:
@@ -346,23 +342,20 @@ _SOURCES = {"DOut": "Out@GRAD", "DDX?": "X@GRAD@GRAD?", "DDY?": "Y@GRAD@GRAD?", 
 
 
 def _sourced(words: str) -> str:
-    return " ".join(
-        f"{word.rstrip('?')}={_SOURCES[word]}" if word in _SOURCES else word for word in words.split()
-    )
+    return " ".join(f"{word.rstrip('?')}={_SOURCES[word]}" if word in _SOURCES else word for word in words.split())
 
 
 def _register(name: str) -> None:
     function, kinds, doc = _TABLE[name]
     type = f"elementwise_{name}"
-    options: dict[str, Any] = {"inputs": "X Y", "outputs": "Out", "inplace": "X->Out", "ignores": IGNORED}
+    options: dict[str, Any] = {"inputs": "X Y", "outputs": "Out", "inplace": "X->Out"}
+    options.update(ignores=IGNORED, refuse=REFUSED)
     kernel = _kernel(type, function, kinds, doc)
     if name not in _GRADIENTS:
         define(type, kernel, gradient=None, **options)
         return
     takes, rule = _GRADIENTS[name]
-    grad = define(type, kernel, **options).gradient(takes=takes, gives="X@GRAD Y@GRAD")(
-        _gradient_kernel(rule)
-    )
+    grad = define(type, kernel, **options).gradient(takes=takes, gives="X@GRAD Y@GRAD")(_gradient_kernel(rule))
     if name in _DOUBLE:
         takes, gives, double = _DOUBLE[name]
         define(f"{type}_grad_grad", double, inputs=takes, outputs=gives, ignores=IGNORED, gradient=None)
@@ -373,9 +366,7 @@ for _name in _TABLE:
     _register(_name)
 
 
-@operator(
-    "elementwise_floordiv", inputs="X Y", outputs="Out", inplace="X->Out", ignores=IGNORED, gradient=None
-)
+@operator("elementwise_floordiv", inputs="X Y", outputs="Out", inplace="X->Out", ignores=IGNORED, gradient=None)
 def floor_divide(
     x: Array, y: Array, *, axis: int = -1, out: Array | None = None, ctx: OpContext | None = None
 ) -> Array:
@@ -396,5 +387,6 @@ define(
     outputs="Out",
     inplace="X->Out",
     ignores=IGNORED,
+    refuse=REFUSED,
     gradient=None,
 )
