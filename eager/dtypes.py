@@ -13,7 +13,9 @@ from ..proto.dtypes import EXTENSION_NAMES
 __all__ = [
     "ALL_DTYPES",
     "dtype",
+    "finfo",
     "get_default_dtype",
+    "iinfo",
     "is_floating",
     "name_of",
     "numpy_dtype",
@@ -138,6 +140,18 @@ def name_of(spec: Any) -> str:
 def is_floating(array_dtype: np.dtype[Any]) -> bool:
     """Whether it is a real floating type, the half and quarter ones included."""
     return array_dtype.name in _FLOATING
+
+
+def finfo(spec: Any) -> Any:
+    """The limits of a floating type: ``min``, ``max``, ``eps``, ``tiny``, ``bits``."""
+    import ml_dtypes  # slow to import, and needed here alone
+
+    return ml_dtypes.finfo(numpy_dtype(spec))
+
+
+def iinfo(spec: Any) -> Any:
+    """The limits of an integer type: ``min``, ``max``, ``bits``."""
+    return np.iinfo(numpy_dtype(spec))
 
 
 _default = np.dtype(np.float32)

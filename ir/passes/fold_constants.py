@@ -26,49 +26,16 @@ from .graph import Graph
 __all__ = ["fold_constants"]
 
 _log = logging.getLogger("oarlock.ir.passes")
-_RANDOM = frozenset(
-    [
-        "uniform_random",
-        "gaussian_random",
-        "truncated_gaussian_random",
-        "uniform_random_batch_size_like",
-        "gaussian_random_batch_size_like",
-        "uniform_random_inplace",
-        "gaussian_inplace",
-        "randint",
-        "randperm",
-        "bernoulli",
-        "multinomial",
-        "poisson",
-        "exponential",
-        "dirichlet",
-        "sampling_id",
-        "seed",
-        "shuffle_batch",
-        "random_crop",
-        "dropout",
-        "dropout_nd",
-        "rrelu",
-        "gumbel_softmax",
-        "rnn",
-        "cudnn_lstm",
-        "nce",
-        "sample_logits",
-        "tdm_sampler",
-        "class_center_sample",
-        "top_p_sampling",
-        "empty",
-        "print",
-        "fused_dropout_add",
-        "fused_attention",
-        "fused_feedforward",
-        "graph_sample_neighbors",
-        "graph_khop_sampler",
-        "weighted_sample_neighbors",
-        "generate_proposal_labels",
-        "rpn_target_assign",
-    ]
-)
+_RANDOM_OPS = """
+    bernoulli class_center_sample cudnn_lstm dirichlet dpsgd dropout dropout_nd empty exponential flash_attn
+    flash_attn_unpadded fused_attention fused_bias_dropout_residual_layer_norm fused_dropout_add
+    fused_feedforward gaussian_inplace gaussian_random gaussian_random_batch_size_like generate_proposal_labels
+    graph_khop_sampler graph_sample_neighbors gumbel_softmax memory_efficient_attention multinomial nce poisson
+    print randint random_crop randperm retinanet_target_assign rnn rpn_target_assign rrelu sample_logits
+    sampling_id seed shuffle_batch tdm_sampler top_p_sampling truncated_gaussian_random uniform_random
+    uniform_random_batch_size_like uniform_random_inplace weighted_sample_neighbors
+"""
+_RANDOM = frozenset(_RANDOM_OPS.split())
 _GROWTH_LIMIT = 1 << 20
 """Bytes that a folded result may have beyond twice the size of its inputs."""
 
