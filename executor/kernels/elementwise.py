@@ -366,7 +366,15 @@ for _name in _TABLE:
     _register(_name)
 
 
-@operator("elementwise_floordiv", inputs="X Y", outputs="Out", inplace="X->Out", ignores=IGNORED, gradient=None)
+@operator(
+    "elementwise_floordiv",
+    inputs="X Y",
+    outputs="Out",
+    inplace="X->Out",
+    ignores=IGNORED,
+    refuse=REFUSED,
+    gradient=None,
+)
 def floor_divide(
     x: Array, y: Array, *, axis: int = -1, out: Array | None = None, ctx: OpContext | None = None
 ) -> Array:
