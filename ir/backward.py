@@ -7,10 +7,11 @@ operators' declarations in the registry.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 from ..errors import ProgramError, UnsupportedOpError
-from .desc import GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc
+from .desc import GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc, VarKind
 from .dtypes import DType
 from .grad_sums import drop_unneeded, drop_without_gradient, sum_repeated
 from .registry import Operator, find
@@ -59,7 +60,8 @@ def append_gradients(
     _stop_unread(path, targets, stopped)
     seeds = _seed_ops(program, targets, given)
     builder = _Builder(program, stopped, frozenset(name + GRAD_SUFFIX for name in targets))
-    grads = drop_unneeded(builder.grad_ops(block, path, seeds), {*_produced(forward), *block.vars}, _zero_fill)
+    fill = functools.partial(_zero_fill, program, block)
+    grads = drop_unneeded(builder.grad_ops(block, path, seeds), {*_produced(forward), *block.vars}, fill)
     block.ops = forward + grads
     return _create_vars(program, block, grads)
 
@@ -165,40 +167,55 @@ class _Builder:
         self.stopped = stopped
         self.seeds = seeds
 
-    def grad_ops(self, block: BlockDesc, path: Sequence[OpDesc], seeds: Sequence[OpDesc] = ()) -> list[OpDesc]:
-        """The seeds, then the grad ops for a path, last op first, repeated gradients summed."""
+    def grad_ops(
+        self, block: BlockDesc, path: Sequence[OpDesc], seeds: Sequence[OpDesc] = (), given: Iterable[str] = ()
+    ) -> list[OpDesc]:
+        """The seeds, then the grad ops for a path, last op first, repeated gradients summed.
+
+        ``given`` are gradients that come from outside.
+        """
         made: list[OpDesc] = list(seeds)
+        available = {*self.seeds, *given, *_produced(seeds)}
         for op in reversed(path):
-            grads = self._grads_of(op, block)
+            grads = self._grads_of(op, block, available)
             for grad in grads:
                 grad.set_attr("op_role", BACKWARD, AttrType.INT)
             made.extend(grads)
+            available |= _produced(grads)
         made = sum_repeated(made, block.idx)
-        return drop_without_gradient(made, self.stopped, self.seeds, _zero_fill)
+        fill = functools.partial(_zero_fill, self.program, block)
+        return drop_without_gradient(made, self.stopped, self.seeds, fill)
 
-    def _grads_of(self, op: OpDesc, block: BlockDesc) -> list[OpDesc]:
+    def _grads_of(self, op: OpDesc, block: BlockDesc, available: set[str]) -> list[OpDesc]:
         declared = _differentiable(op)
         assert declared is not None  # the path holds differentiable ops only
         frozen = frozenset(self.stopped)
         subs = op.sub_blocks()
         if not subs or declared.block_grad_maker is None:
             return declared.grad_maker(op, frozen) if declared.grad_maker is not None else []
-        grad_block = self._grad_block(op, subs[0], block)
+        grad_block = self._grad_block(op, subs[0], block, available)
         grads = declared.block_grad_maker(op, frozen, self.program, grad_block)
         if not grads:
             self.program.blocks.remove(grad_block)
         return grads
 
-    def _grad_block(self, op: OpDesc, index: int, block: BlockDesc) -> BlockDesc:
-        """The grad block of sub-block ``index``: its parent is the block that holds the op."""
+    def _grad_block(self, op: OpDesc, index: int, block: BlockDesc, available: set[str]) -> BlockDesc:
+        """The grad block of sub-block ``index``: its parent is the block that holds the op.
+
+        A gradient reaches an output from behind the op, or, in a loop, from the next turn that reads it.
+        """
         program = self.program
         body = program.blocks[index]
         grad_block = BlockDesc(len(program.blocks), block.idx, forward_block_idx=index)
         program.blocks.append(grad_block)
         targets = [name for name in op.output_names() if self._flows(name, block)]
+        if op.type == "while":
+            carried = _read_at_start(body)
+            targets = [name for name in targets if name in carried or name + GRAD_SUFFIX in available]
         path = gradient_path(program, body, targets, self.stopped)
         given = {name + GRAD_SUFFIX for name in targets}
-        grad_block.ops = drop_unneeded(self.grad_ops(body, path), given, _zero_fill)
+        fill = functools.partial(_zero_fill, program, body)
+        grad_block.ops = drop_unneeded(self.grad_ops(body, path, given=given), given, fill)
         _create_vars(program, grad_block, grad_block.ops)
         return grad_block
 
@@ -212,9 +229,23 @@ class _Builder:
 _FLOATS = frozenset({DType.FP16, DType.BF16, DType.FP32, DType.FP64, DType.COMPLEX64, DType.COMPLEX128})
 
 
-def _zero_fill(gradient: str) -> OpDesc:
-    """Zeros in place of a gradient that nobody makes, shaped like its forward variable."""
-    return _fill(gradient[: gradient.rindex(GRAD_SUFFIX)], gradient, 0.0, -1)
+def _read_at_start(block: BlockDesc) -> set[str]:
+    """The variables that a block reads before it writes them."""
+    read: set[str] = set()
+    written: set[str] = set()
+    for op in block.ops:
+        read.update(name for name in op.input_names() if name not in written)
+        written.update(op.output_names())
+    return read
+
+
+def _zero_fill(program: ProgramDesc, block: BlockDesc, gradient: str) -> OpDesc | None:
+    """Zeros in place of a gradient that nobody makes, shaped like its forward variable; None for an array."""
+    forward = gradient[: gradient.rindex(GRAD_SUFFIX)]
+    var = program.find_var(forward, block)
+    if var is not None and var.kind == VarKind.LOD_TENSOR_ARRAY:
+        return None
+    return _fill(forward, gradient, 0.0, -1)
 
 
 def _create_vars(program: ProgramDesc, block: BlockDesc, ops: Iterable[OpDesc]) -> dict[str, str]:

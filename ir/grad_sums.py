@@ -94,7 +94,7 @@ def _gradients_read(op: OpDesc) -> list[str]:
 
 
 def drop_without_gradient(
-    ops: Iterable[OpDesc], stopped: set[str], seeds: frozenset[str], zero_fill: Callable[[str], OpDesc]
+    ops: Iterable[OpDesc], stopped: set[str], seeds: frozenset[str], zero_fill: Callable[[str], OpDesc | None]
 ) -> list[OpDesc]:
     """Drop grad ops that only lead to or from stopped gradients; fill the other stopped inputs with zeros.
 
@@ -116,20 +116,31 @@ def drop_without_gradient(
             stopped.update(outputs)
             continue
         for name in dict.fromkeys(incoming):
-            if name in stopped and name not in seeds and name not in filled:
-                kept.append(zero_fill(name))
+            if name in stopped and name not in seeds and name not in filled and (fill := zero_fill(name)) is not None:
+                kept.append(fill)
                 filled.add(name)
         kept.append(op)
     return kept
 
 
-def drop_unneeded(ops: list[OpDesc], available: set[str], zero_fill: Callable[[str], OpDesc]) -> list[OpDesc]:
+def _sum_of(pieces: list[str], total: OpDesc) -> OpDesc:
+    """The sum of the pieces that there are; of one piece, which may be of any dtype, a plain copy."""
+    if len(pieces) > 1:
+        total.inputs["X"] = pieces
+        return total
+    copy = OpDesc("assign", {"X": pieces}, total.outputs)
+    copy.set_attr("op_role", 1, AttrType.INT)
+    return copy
+
+
+def drop_unneeded(ops: list[OpDesc], available: set[str], zero_fill: Callable[[str], OpDesc | None]) -> list[OpDesc]:
     """Drop grad ops whose incoming gradients nobody makes.
 
     Where only some are missing, ``sum`` loses those pieces and other ops get zeros.
 
     Args:
         available: names that exist before the first grad op.
+        zero_fill: makes the op for zeros; None for a tensor array, which starts empty.
     """
     made = set(available)
     kept = []
@@ -139,11 +150,11 @@ def drop_unneeded(ops: list[OpDesc], available: set[str], zero_fill: Callable[[s
         if incoming and not present:
             continue
         if op.type == "sum":
-            op.inputs["X"] = [name for name in op.inputs["X"] if name in made]
-        elif not op.sub_blocks():
+            op = _sum_of([name for name in op.inputs["X"] if name in made], op)
+        elif op.type == "while_grad" or not op.sub_blocks():
             for name in dict.fromkeys(incoming):
-                if name not in made:
-                    kept.append(zero_fill(name))
+                if name not in made and (fill := zero_fill(name)) is not None:
+                    kept.append(fill)
                     made.add(name)
         made.update(op.output_names())
         kept.append(op)

@@ -192,12 +192,13 @@ class Operator:
         lod: bool | Literal["through"] | None = None,
         inplace: str = "",
         forgets: str = "",
+        without: Callable[[Mapping[str, Any]], str] | None = None,
     ) -> Callable[[Kernel], Operator]:
         """Declare the gradient kernel: grad op ``<type>_grad`` reads ``takes`` and writes ``gives``.
 
         For an operator declared with several types every type gets its own grad op. ``forgets`` lists the
-        attributes of the forward op that the grad op does not have. Returns the grad Operator (of the first
-        type), which may itself be given a gradient.
+        attributes of the forward op that the grad op does not have; ``without(attrs)`` the slots that it lacks
+        by the attributes. Returns the grad Operator (of the first type), which may itself be given a gradient.
         """
 
         def declare(kernel: Kernel) -> Operator:
@@ -216,7 +217,7 @@ class Operator:
                     gradient=None,
                 )
                 grad.forward_of = each
-                each.grad_maker = _standard_maker(grad.type, grad.inputs, grad.outputs, None, forgets)
+                each.grad_maker = _standard_maker(grad.type, grad.inputs, grad.outputs, None, forgets, without)
                 made.append(grad)
             made[0].siblings = tuple(made[1:])
             return made[0]
@@ -442,6 +443,7 @@ def _standard_maker(
     gives: tuple[Slot, ...],
     attrs: Mapping[str, Any] | Callable[[Mapping[str, Any]], Mapping[str, Any]] | None,
     forgets: str,
+    without: Callable[[Mapping[str, Any]], str] | None = None,
 ) -> GradMaker:
     """The maker that follows from ``takes`` and ``gives``: names by suffix, all forward attributes copied."""
     forgotten = forgets.split()
@@ -463,6 +465,9 @@ def _standard_maker(
         changed = attrs(op.attrs) if callable(attrs) else attrs
         for name, value in (changed or {}).items():
             grad.attrs[name] = value
+        for slot_name in without(op.attrs).split() if without is not None else ():
+            grad.inputs.pop(slot_name, None)
+            grad.outputs.pop(slot_name, None)
         return [grad]
 
     return make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .desc import BlockDesc, OpDesc, ProgramDesc, VarDesc
 from .dtypes import DType
-from .registry import find
+from .registry import Operator, Slot, find
 
 __all__ = ["add_residuals", "in_train_mode"]
 
@@ -51,10 +51,27 @@ def _add_to(op: OpDesc, block: BlockDesc, names: _Namer) -> None:
     declared, grad = find(op.type), find(f"{op.type}_grad")
     if declared is None or grad is None or grad.forward_of is None:
         return
-    outputs = {slot.name for slot in declared.outputs}
+    outputs = {slot.name: slot for slot in declared.outputs}
     for slot in grad.inputs:
-        if slot.source not in outputs or op.outputs.get(slot.source):
+        made = outputs.get(slot.source)
+        if made is None or op.outputs.get(made.name):
             continue
-        name = names.fresh("reserve_space" if slot.source == "ReserveSpace" else f"{op.type}_{slot.source}")
-        op.outputs[slot.source] = [name]
-        block.vars[name] = VarDesc(name, dtype=DType.FP32, shape=(), stop_gradient=True)
+        stem = "reserve_space" if made.name == "ReserveSpace" else f"{op.type}_{made.name}"
+        op.outputs[made.name] = [names.fresh(stem) for _ in range(_count(made, declared, op))]
+        for name in op.outputs[made.name]:
+            block.vars[name] = _residual(name, made.name, names.program.find_var(next(op.input_names()), block))
+
+
+def _count(made: Slot, declared: Operator, op: OpDesc) -> int:
+    """One variable; in a list slot one for each argument of the first input that is a list."""
+    many = next((slot for slot in declared.inputs if slot.many), None) if made.many else None
+    return 1 if many is None else len(op.inputs[many.name])
+
+
+def _residual(name: str, slot: str, x: VarDesc | None) -> VarDesc:
+    """The description of an added variable, as far as the op's first input tells it."""
+    shape = () if x is None else x.shape or ()
+    dtype = DType.FP32 if x is None or x.dtype is None else x.dtype
+    if slot == "Mask":
+        return VarDesc(name, dtype=DType.UINT8, shape=shape, stop_gradient=True)
+    return VarDesc(name, dtype=dtype, shape=(0, *shape) if slot == "XShape" else (-1,), stop_gradient=True)

@@ -39,9 +39,7 @@ def _term(term: str, rank: int, equation: str) -> list[int]:
     hidden = rank - len(letters)
     if "..." not in term:
         if hidden:
-            raise ValueError(
-                f"equation '{equation}' gives {len(letters)} label(s) to an operand of rank {rank}"
-            )
+            raise ValueError(f"equation '{equation}' gives {len(letters)} label(s) to an operand of rank {rank}")
         return [_label(letter, equation) for letter in letters]
     if hidden < 0:
         raise ValueError(f"equation '{equation}' gives {len(letters)} label(s) to an operand of rank {rank}")
@@ -103,7 +101,7 @@ def einsum(operands: list[Array], *, equation: str) -> tuple[Array, list[Array],
     return out, list(operands), [x_shape(each) for each in operands]
 
 
-@operator("einsum_grad", inputs="x_shape* InnerCache* Out@GRAD", outputs="Operands@GRAD*", gradient=None)
+@einsum.gradient(takes="x_shape=XShape* InnerCache* Out@GRAD", gives="Operands@GRAD*")
 def einsum_grad(shapes: list[Array], operands: list[Array], d_out: Array, *, equation: str) -> list[Array]:
     """For each operand, the einsum of the gradient with the other operands."""
     parsed = _parse(equation, tuple(each.ndim for each in operands))

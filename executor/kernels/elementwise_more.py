@@ -34,7 +34,8 @@ def _minus_grads(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
         target = op.inputs[slot][0] + GRAD_SUFFIX
         if target not in no_grad and op.inputs[slot][0] != EMPTY_VAR:
             seed = op.outputs["Out"][0] + GRAD_SUFFIX
-            grads.append(OpDesc("scale", {"X": [seed]}, {"Out": [target]}, {**op.attrs, "scale": factor}))
+            attrs = {**op.attrs, "scale": factor}
+            grads.append(OpDesc("scale", {"X": [seed]}, {"Out": [target]}, attrs, dict(op.attr_types)))
     return grads
 
 

@@ -168,9 +168,7 @@ def batch_norm(
     """
     channels = _Channels.of(x, data_layout)
     if channels.count != mean.size:
-        raise ValueError(
-            f"X of shape {list(x.shape)} ({data_layout}) has {channels.count} channels, Mean {mean.size}"
-        )
+        raise ValueError(f"X of shape {list(x.shape)} ({data_layout}) has {channels.count} channels, Mean {mean.size}")
     kept = use_global_stats or (is_test and not trainable_statistics)
     mean_out, variance_out = mean, variance
     used_mean, used_variance = mean, variance
@@ -193,9 +191,7 @@ def batch_norm(
 
 def _moved(running: Array, batch: Array, momentum: float) -> Array:
     kind = running.dtype.type
-    result: Array = running * kind(momentum) + batch.astype(running.dtype, copy=False) * kind(
-        1 - kind(momentum)
-    )
+    result: Array = running * kind(momentum) + batch.astype(running.dtype, copy=False) * kind(1 - kind(momentum))
     return result
 
 
@@ -239,8 +235,10 @@ def _gradient(
 
 
 @batch_norm.gradient(
-    takes="X Scale? Bias? MeanOut? VarianceOut? SavedMean? SavedVariance? ReserveSpace? Y@GRAD",
+    takes="X Scale? Bias? MeanOut? VarianceOut? SavedMean? SavedVariance? ReserveSpace? Y@GRAD "
+    "Mean=MeanOut? Variance=VarianceOut?",
     gives="X@GRAD Scale@GRAD Bias@GRAD",
+    without=lambda attrs: "" if attrs.get("use_global_stats") or attrs.get("is_test") else "Mean Variance",
 )
 def batch_norm_grad(
     x: Array,
@@ -252,6 +250,8 @@ def batch_norm_grad(
     saved_variance: Array | None,
     reserve: Array | None,
     d_y: Array,
+    mean: Array | None = None,
+    variance: Array | None = None,
     *,
     is_test: bool = False,
     epsilon: float = EPSILON,
@@ -259,14 +259,18 @@ def batch_norm_grad(
     use_global_stats: bool = False,
     fuse_with_relu: bool = False,
 ) -> Gradients:
-    """Through the batch statistics, or with fixed ones under ``use_global_stats`` or ``is_test``."""
+    """Through the batch statistics, or with fixed ones under ``use_global_stats`` or ``is_test``.
+
+    Paddle reads fixed statistics from the slots Mean and Variance, older programs have MeanOut and VarianceOut.
+    """
     if fuse_with_relu:
         raise ValueError("attribute fuse_with_relu=True has no gradient: the grad op does not see the output")
     channels = _Channels.of(x, data_layout)
     if use_global_stats or is_test:
-        if mean_out is None or variance_out is None:
+        mean, variance = (mean_out, variance_out) if mean is None or variance is None else (mean, variance)
+        if mean is None or variance is None:
             raise ValueError("fixed statistics need the slots MeanOut and VarianceOut, which the op lacks")
-        fixed = mean_out, inverse_deviation(variance_out, epsilon)
+        fixed = mean, inverse_deviation(variance, epsilon)
         return _gradient(channels, x, d_y, scale, fixed, through_statistics=False)
     if channels.per_channel == 1:
         none = np.zeros(channels.count, accumulate_dtype(x.dtype))
@@ -305,9 +309,7 @@ def fused_batch_norm_act(
 ) -> Normalized:
     """Activation of batch_norm in training mode, channels last."""
     relu = _fused_activation(act_type)
-    y, *rest = batch_norm(
-        x, scale, bias, mean, variance, momentum=momentum, epsilon=epsilon, data_layout="NHWC"
-    )
+    y, *rest = batch_norm(x, scale, bias, mean, variance, momentum=momentum, epsilon=epsilon, data_layout="NHWC")
     return _rectified(y, relu), *rest
 
 
@@ -350,9 +352,7 @@ def fused_bn_add_activation(
 ) -> Normalized:
     """Activation of batch_norm(x) + z in training mode, channels last."""
     relu = _fused_activation(act_type)
-    y, *rest = batch_norm(
-        x, scale, bias, mean, variance, momentum=momentum, epsilon=epsilon, data_layout="NHWC"
-    )
+    y, *rest = batch_norm(x, scale, bias, mean, variance, momentum=momentum, epsilon=epsilon, data_layout="NHWC")
     return _rectified(y + z, relu), *rest
 
 
@@ -376,9 +376,7 @@ def fused_bn_add_activation_grad(
     """batch_norm's gradient of what the activation lets through, which is the gradient of ``z``."""
     d = d_y * (y > 0) if _fused_activation(act_type) else d_y
     statistics = None, None, saved_mean, saved_variance, None
-    d_x, d_scale, d_bias = batch_norm_grad(
-        x, scale, bias, *statistics, d, epsilon=epsilon, data_layout="NHWC"
-    )
+    d_x, d_scale, d_bias = batch_norm_grad(x, scale, bias, *statistics, d, epsilon=epsilon, data_layout="NHWC")
     return d_x, d, d_scale, d_bias
 
 

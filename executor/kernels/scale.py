@@ -26,9 +26,7 @@ def _scaled(x: Array, factor: float, bias: float, bias_first: bool, out: Array |
     """``x * factor + bias`` (or ``(x + bias) * factor``) in the arithmetic of the dtype of ``x``."""
     if x.dtype not in _DIRECT:
         if x.dtype.kind == "b":
-            value: Array = (
-                (x & bool(factor)) | bool(bias) if not bias_first else (x | bool(bias)) & bool(factor)
-            )
+            value: Array = (x & bool(factor)) | bool(bias) if not bias_first else (x | bool(bias)) & bool(factor)
             return value
         if x.dtype.kind not in "iu":
             wide = _scaled(x.astype(np.float32), factor, bias, bias_first, None)
@@ -88,9 +86,7 @@ def _bounds(x: Array, low: Array | None, high: Array | None, min: float, max: fl
 
 
 @operator("clip", inputs="X Min? Max?", outputs="Out", inplace="X->Out")
-def clip(
-    x: Any, low: Array | None, high: Array | None, *, min: float, max: float, out: Array | None = None
-) -> Any:
+def clip(x: Any, low: Array | None, high: Array | None, *, min: float, max: float, out: Array | None = None) -> Any:
     """``x`` bounded to ``[min, max]``; the tensors have priority; NaN stays."""
     if isinstance(x, SelectedRows):
         return SelectedRows(x.rows, clip(x.values, low, high, min=min, max=max), x.height)
@@ -106,9 +102,7 @@ def clip(
 
 
 @clip.gradient(takes="X Min? Max? Out@GRAD", gives="X@GRAD")
-def clip_grad(
-    x: Array, low: Array | None, high: Array | None, d_out: Array, *, min: float, max: float
-) -> Array:
+def clip_grad(x: Array, low: Array | None, high: Array | None, d_out: Array, *, min: float, max: float) -> Array:
     """``d_out`` where ``x`` is strictly inside the bounds."""
     lowest, highest = _bounds(x, low, high, min, max)
     return np.asarray(d_out * ((x > lowest) & (x < highest)))
@@ -141,4 +135,6 @@ def increment(x: Array, *, step: float = 1.0) -> Array:
 def _decrement(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
     """No gradient: the counter goes back, so that what backward reads by it is found."""
     back = {**op.attrs, "step": -op.attrs.get("step", 1.0)}
-    return [OpDesc("increment", {"X": list(op.outputs["Out"])}, {"Out": list(op.inputs["X"])}, back)]
+    return [
+        OpDesc("increment", {"X": list(op.outputs["Out"])}, {"Out": list(op.inputs["X"])}, back, dict(op.attr_types))
+    ]

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.desc import OpDesc
 from ...ir.registry import operator
 from ..values import Array, LoDTensor, array_of
 from .common import accumulate_dtype
@@ -105,10 +104,12 @@ def sequence_pool(
     return dress(out, *x.lod[:-1]) if len(x.lod) > 1 else out, index
 
 
-@sequence_pool.gradient(takes="X MaxIndex? Out@GRAD", gives="X@GRAD")
-def sequence_pool_grad(
-    x: Any, max_index: Any, d_out: Any, *, pooltype: str = "AVERAGE", pad_value: float = 0.0
-) -> Any:
+@sequence_pool.gradient(
+    takes="X MaxIndex? Out@GRAD",
+    gives="X@GRAD",
+    without=lambda attrs: "" if attrs.get("pooltype", "AVERAGE") == "MAX" else "MaxIndex",
+)
+def sequence_pool_grad(x: Any, max_index: Any, d_out: Any, *, pooltype: str = "AVERAGE", pad_value: float = 0.0) -> Any:
     """A sum spreads its gradient over the sequence; MAX, FIRST and LAST give it to the row they took."""
     offsets = offsets_of(x, "X")
     grad = array_of(d_out)
@@ -125,20 +126,6 @@ def sequence_pool_grad(
     else:
         d_x[_edge(pooltype, offsets)[filled]] = grad[filled]
     return same_lod(d_x, x)
-
-
-_pool_grad_ops = sequence_pool.grad_maker
-
-
-@sequence_pool.gradient_maker
-def _sequence_pool_grad_ops(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
-    """MaxIndex is an input of the gradient only where the pooling is MAX."""
-    assert _pool_grad_ops is not None
-    made = _pool_grad_ops(op, no_grad)
-    if op.attrs.get("pooltype", "AVERAGE") != "MAX":
-        for grad in made:
-            grad.inputs.pop("MaxIndex", None)
-    return made
 
 
 @operator("sequence_softmax", inputs="X", outputs="Out", lod=True, ignores="use_cudnn data_format")
@@ -207,9 +194,7 @@ def _conv_columns(x: Any, padding: Any, start: int, length: int, trainable: bool
     return table[index].reshape(rows.shape[0], -1), index
 
 
-@operator(
-    "sequence_conv", inputs="X PaddingData? Filter", outputs="Out", lod=True, refuse={"contextStride": 1}
-)
+@operator("sequence_conv", inputs="X PaddingData? Filter", outputs="Out", lod=True, refuse={"contextStride": 1})
 def sequence_conv(
     x: Any,
     padding_data: Any,
@@ -227,13 +212,15 @@ def sequence_conv(
     weight = array_of(filter)
     columns, _ = _conv_columns(x, padding_data, contextStart, contextLength, paddingTrainable)
     if columns.shape[1] != weight.shape[0]:
-        raise ValueError(
-            f"Filter must have contextLength * width = {columns.shape[1]} rows, it has {weight.shape[0]}"
-        )
+        raise ValueError(f"Filter must have contextLength * width = {columns.shape[1]} rows, it has {weight.shape[0]}")
     return same_lod(columns @ weight, x)
 
 
-@sequence_conv.gradient(takes="X PaddingData? Filter Out@GRAD", gives="X@GRAD PaddingData@GRAD Filter@GRAD")
+@sequence_conv.gradient(
+    takes="X PaddingData? Filter Out@GRAD",
+    gives="X@GRAD PaddingData@GRAD Filter@GRAD",
+    without=lambda attrs: "" if attrs.get("paddingTrainable") else "PaddingData PaddingData@GRAD",
+)
 def sequence_conv_grad(
     x: Any,
     padding_data: Any,
@@ -253,21 +240,6 @@ def sequence_conv_grad(
     d_table = summed_at(index.reshape(-1), d_columns, count)
     d_padding = d_table[rows.shape[0] :] if trainable else None
     return same_lod(d_table[: rows.shape[0]], x), d_padding, columns.T @ grad
-
-
-_conv_grad_ops = sequence_conv.grad_maker
-
-
-@sequence_conv.gradient_maker
-def _sequence_conv_grad_ops(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
-    """PaddingData takes part only where it is trainable."""
-    assert _conv_grad_ops is not None
-    made = _conv_grad_ops(op, no_grad)
-    if not op.attrs.get("paddingTrainable", False):
-        for grad in made:
-            grad.inputs.pop("PaddingData", None)
-            grad.outputs.pop("PaddingData@GRAD", None)
-    return made
 
 
 def _row_batch(x: Any) -> tuple[Array, Index]:

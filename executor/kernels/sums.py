@@ -34,9 +34,7 @@ def _dense_sum(arrays: Sequence[Array]) -> Array:
         total = full[0].astype(wide, copy=False)
         owned = False
         for array in full[1:]:
-            total = np.asarray(
-                binary(np.add, total, array.astype(wide, copy=False), total if owned else None)
-            )
+            total = np.asarray(binary(np.add, total, array.astype(wide, copy=False), total if owned else None))
             owned = True
     return total.astype(first.dtype, copy=False)
 
@@ -75,7 +73,7 @@ def _each_grad(op: OpDesc, no_grad: frozenset[str]) -> list[OpDesc]:
     """One ``scale`` by 1 for every input."""
     seed = op.outputs["Out"][0] + GRAD_SUFFIX
     return [
-        OpDesc("scale", {"X": [seed]}, {"Out": [name + GRAD_SUFFIX]}, {**op.attrs, "scale": 1.0})
+        OpDesc("scale", {"X": [seed]}, {"Out": [name + GRAD_SUFFIX]}, {**op.attrs, "scale": 1.0}, dict(op.attr_types))
         for name in op.inputs["X"]
         if name != EMPTY_VAR and name + GRAD_SUFFIX not in no_grad
     ]
@@ -142,9 +140,7 @@ def label_smooth_grad(d_out: Array, *, epsilon: float = 0.0) -> Array:
 def _choices(x: Sequence[Array], ids: Array) -> Array:
     """Which tensor each row comes from."""
     if ids.ndim != 2 or ids.dtype.kind not in "iu":
-        raise ValueError(
-            f"slot Ids: an integer tensor of shape [N, 1] expected, got {ids.dtype}{list(ids.shape)}"
-        )
+        raise ValueError(f"slot Ids: an integer tensor of shape [N, 1] expected, got {ids.dtype}{list(ids.shape)}")
     picks = ids[:, 0]
     if picks.size and not 0 <= picks.min() <= picks.max() < len(x):
         raise ValueError(f"slot Ids: {picks.min()} to {picks.max()}, but slot X has {len(x)} tensors")

@@ -158,3 +158,23 @@ def test_every_operator_with_a_gradient_in_paddle_has_one() -> None:
         *("pull_sparse", "pull_sparse_v2", "pyramid_hash", "rank_attention", "unzip", "weight_only_linear"),
     }  # many devices, parameter servers, GPU only
     assert len(KNOWN) == 349
+
+
+@pytest.mark.parametrize("attr", ["use_global_stats", "is_test"])
+def test_batch_norm_with_fixed_statistics_hands_them_to_its_gradient(attr: str) -> None:
+    """Real Paddle 2.6.2 crashes without the slots Mean and Variance."""
+    op = made_up_op("batch_norm")
+    op.attrs[attr] = True
+    maker = OPERATORS["batch_norm"].grad_maker
+    assert maker is not None
+    (grad,) = maker(op, frozenset())
+    assert grad.inputs["Mean"] == op.outputs["MeanOut"]
+    assert grad.inputs["Variance"] == op.outputs["VarianceOut"]
+
+
+def test_a_slot_that_depends_on_an_attribute() -> None:
+    op = made_up_op("sequence_pool")
+    op.attrs["pooltype"] = "MAX"
+    maker = OPERATORS["sequence_pool"].grad_maker
+    assert maker is not None
+    assert maker(op, frozenset())[0].inputs["MaxIndex"] == op.outputs["MaxIndex"]
