@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
+from .blas import set_blas_threads
+
 __all__ = ["num_threads", "parallel_for", "set_num_threads"]
 
 RangeFn = Callable[[int, int], None]
@@ -155,7 +157,7 @@ def num_threads() -> int:
 
 
 def set_num_threads(n: int) -> None:
-    """Set the number of threads that kernels may use, the caller's included.
+    """Set the number of threads that kernels and matrix products may use, the caller's included.
 
     Raises:
         ValueError: ``n`` is below 1.
@@ -164,6 +166,7 @@ def set_num_threads(n: int) -> None:
     if n < 1:
         raise ValueError(f"the number of threads must be at least 1, got {n}")
     _threads = int(n)
+    set_blas_threads(_threads)
 
 
 def parallel_for(n_items: int, fn: RangeFn, grain: int = 1) -> None:

@@ -133,3 +133,21 @@ def test_a_forked_child_makes_its_own_pool() -> None:
         timeout=60,
         env={**os.environ, "PYTHONPATH": path},
     )
+
+
+def test_matrix_products_follow_the_number_of_threads() -> None:
+    script = (
+        "import time, numpy as np\n"
+        "from oarlock.executor.parallel import set_num_threads\n"
+        "a = np.ones((1200, 1200), np.float32)\n"
+        "a @ a\n"
+        "set_num_threads(1)\n"
+        "wall, cpu = time.perf_counter(), time.process_time()\n"
+        "for _ in range(6): a @ a\n"
+        "wall, cpu = time.perf_counter() - wall, time.process_time() - cpu\n"
+        "assert cpu <= 1.25 * wall + 0.05, (cpu, wall)\n"
+    )
+    path = os.pathsep.join(str(Path(p)) for p in sys.path if p)
+    subprocess.run(
+        [sys.executable, "-c", script], check=True, timeout=60, env={**os.environ, "PYTHONPATH": path}
+    )
