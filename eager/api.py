@@ -21,7 +21,7 @@ from . import (
 )
 from .creation import *  # noqa: F403
 from .devices import *  # noqa: F403
-from .dtypes import dtype, get_default_dtype, set_default_dtype
+from .dtypes import dtype, finfo, get_default_dtype, iinfo, set_default_dtype
 from .engine import backward, grad
 from .flags import get_flags, set_flags
 from .functional_linalg import *  # noqa: F403
@@ -90,9 +90,11 @@ __all__ = [
     "create_parameter",
     "dtype",
     "enable_grad",
+    "finfo",
     "get_default_dtype",
     "get_flags",
     "grad",
+    "iinfo",
     "is_complex",
     "is_floating_point",
     "is_grad_enabled",

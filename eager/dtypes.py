@@ -146,7 +146,7 @@ def finfo(spec: Any) -> Any:
     """The limits of a floating type: ``min``, ``max``, ``eps``, ``tiny``, ``bits``."""
     import ml_dtypes  # slow to import, and needed here alone
 
-    return ml_dtypes.finfo(numpy_dtype(spec))
+    return ml_dtypes.finfo(numpy_dtype(spec))  # type: ignore[no-untyped-call]
 
 
 def iinfo(spec: Any) -> Any:

@@ -11,7 +11,7 @@ from ..errors import InputError
 from . import functional_math as elementwise
 from . import functional_reduce as reduce
 from . import functional_shape as shapes
-from .operands import axis_list, binary, cast_to, constant, int_list, matched, run, unary
+from .operands import axis_list, binary, cast_to, constant, int_list, matched, run, run_at, unary
 from .tensor import Tensor
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "diagonal",
     "dist",
     "dot",
+    "einsum",
     "fill_diagonal_tensor",
     "inner",
     "inv",
@@ -114,6 +115,12 @@ def cross(x: Tensor, y: Tensor, axis: int = 9, name: str | None = None) -> Tenso
 def dist(x: Tensor, y: Tensor, p: float = 2, name: str | None = None) -> Tensor:
     """The p-norm of ``x - y``."""
     return run("dist", x, y, p=float(p))
+
+
+def einsum(equation: str, *operands: Tensor) -> Tensor:
+    """Einstein's sum over named axes, e.g. ``"ij,jk->ik"``."""
+    parts = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)
+    return run_at("einsum", 0, parts, equation=equation)
 
 
 def trace(x: Tensor, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None) -> Tensor:

@@ -21,6 +21,8 @@ __all__ = [
     "any",
     "bincount",
     "count_nonzero",
+    "cummax",
+    "cummin",
     "cumprod",
     "cumsum",
     "diff",
@@ -200,6 +202,23 @@ def cumprod(x: Tensor, dim: int | None = None, dtype: Any = None, name: str | No
     if dim is None:
         wide = run_at("reshape2", 0, wide, shape=[-1])
     return run("cumprod", wide, dim=-1 if dim is None else int(dim))
+
+
+def _cumulative_extreme(op: str, x: Tensor, axis: int | None, dtype: Any) -> tuple[Tensor, Tensor]:
+    flat = run_at("reshape2", 0, x, shape=[-1]) if axis is None else x
+    at = -1 if axis is None else int(axis)
+    values, indices = run_many(op, flat, axis=at, dtype=int(from_numpy(numpy_dtype(dtype))))
+    return values, indices
+
+
+def cummax(x: Tensor, axis: int | None = None, dtype: Any = "int64", name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The largest element so far along ``axis`` (of the flattened tensor for None), and its position."""
+    return _cumulative_extreme("cummax", x, axis, dtype)
+
+
+def cummin(x: Tensor, axis: int | None = None, dtype: Any = "int64", name: str | None = None) -> tuple[Tensor, Tensor]:
+    """The smallest element so far along ``axis`` (of the flattened tensor for None), and its position."""
+    return _cumulative_extreme("cummin", x, axis, dtype)
 
 
 def logcumsumexp(x: Tensor, axis: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:

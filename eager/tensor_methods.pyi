@@ -182,6 +182,10 @@ class TensorMethods:
         """The cross product along an axis of size three, the first such by default."""
     def cuda(self, device_id: int | None = ..., blocking: bool = ...) -> Tensor:
         """Always an error: there is no GPU."""
+    def cummax(self, axis: int | None = ..., dtype: Any = ..., name: str | None = ...) -> tuple[Tensor, Tensor]:
+        """The largest element so far along ``axis`` (of the flattened tensor for None), and its position."""
+    def cummin(self, axis: int | None = ..., dtype: Any = ..., name: str | None = ...) -> tuple[Tensor, Tensor]:
+        """The smallest element so far along ``axis`` (of the flattened tensor for None), and its position."""
     def cumprod(self, dim: int | None = ..., dtype: Any = ..., name: str | None = ...) -> Tensor:
         """The running product along ``dim``, of the flattened tensor for None."""
     def cumprod_(self, dim: int | None = ..., dtype: Any = ..., name: str | None = ...) -> Tensor:

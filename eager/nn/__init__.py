@@ -11,6 +11,7 @@ from .layer import Layer
 from .linear import (
     Bilinear,
     Conv1D,
+    Conv1DTranspose,
     Conv2D,
     Conv2DTranspose,
     Conv3D,
@@ -19,7 +20,11 @@ from .linear import (
     Identity,
     Linear,
     PReLU,
+    Softmax2D,
+    Unflatten,
     Unfold,
+    UpsamplingBilinear2D,
+    UpsamplingNearest2D,
 )
 from .norm import (
     BatchNorm,
@@ -33,10 +38,17 @@ from .norm import (
     LayerNorm,
     SyncBatchNorm,
 )
+from .recurrent import GRU, LSTM, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell
 
 globals().update(GENERATED)
 
 __all__ = [
+    "GRU",
+    "LSTM",
+    "GRUCell",
+    "LSTMCell",
+    "SimpleRNN",
+    "SimpleRNNCell",
     "BatchNorm",
     "BatchNorm1D",
     "BatchNorm2D",
@@ -46,6 +58,7 @@ __all__ = [
     "ClipGradByNorm",
     "ClipGradByValue",
     "Conv1D",
+    "Conv1DTranspose",
     "Conv2D",
     "Conv2DTranspose",
     "Conv3D",
@@ -65,8 +78,12 @@ __all__ = [
     "ParamAttr",
     "ParameterList",
     "Sequential",
+    "Softmax2D",
     "SyncBatchNorm",
+    "Unflatten",
     "Unfold",
+    "UpsamplingBilinear2D",
+    "UpsamplingNearest2D",
     "functional",
     "initializer",
     *GENERATED,

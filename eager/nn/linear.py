@@ -15,6 +15,7 @@ from .layer import Layer
 __all__ = [
     "Bilinear",
     "Conv1D",
+    "Conv1DTranspose",
     "Conv2D",
     "Conv2DTranspose",
     "Conv3D",
@@ -23,7 +24,11 @@ __all__ = [
     "Identity",
     "Linear",
     "PReLU",
+    "Softmax2D",
+    "Unflatten",
     "Unfold",
+    "UpsamplingBilinear2D",
+    "UpsamplingNearest2D",
 ]
 
 
@@ -188,6 +193,52 @@ class Conv2DTranspose(_Conv):
         )
 
 
+class Conv1DTranspose(_Conv):
+    """Transposed convolution of ``[N, C, L]`` with ``weight`` ``[in, out / groups, k]``."""
+
+    dims, layout, transposed = 1, "NCL", True
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            weight_attr=weight_attr,
+            bias_attr=bias_attr,
+            data_format=data_format,
+        )
+        self._output_padding = output_padding
+
+    def forward(self, x: Tensor, output_size: Any = None) -> Tensor:
+        return F.conv1d_transpose(
+            x,
+            self.weight,
+            self.bias,
+            padding=self._padding,
+            output_padding=0 if output_size is not None else self._output_padding,
+            output_size=output_size,
+            data_format=self._data_format,
+            **self._arguments,
+        )
+
+
 class Embedding(Layer):
     """Rows of ``weight`` ``[num_embeddings, embedding_dim]`` by number; the row ``padding_idx`` stays zero."""
 
@@ -283,6 +334,60 @@ class Flatten(Layer):
 
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_axis, self.stop_axis)
+
+
+class Unflatten(Layer):
+    """One axis split into ``shape``."""
+
+    def __init__(self, axis: int, shape: Any, name: str | None = None) -> None:
+        super().__init__()
+        self.axis, self.shape = axis, shape
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.unflatten(self.axis, self.shape)
+
+
+class Softmax2D(Layer):
+    """Softmax over the channels of ``[N, C, H, W]``."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.softmax(x, axis=-3)
+
+
+class _Upsampling(Layer):
+    """Planes resized by one method."""
+
+    mode = "nearest"
+    align_corners = False
+
+    def __init__(
+        self, size: Any = None, scale_factor: Any = None, data_format: str = "NCHW", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self.size, self.scale_factor, self.data_format = size, scale_factor, data_format
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.interpolate(
+            x,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            align_corners=self.align_corners,
+            data_format=self.data_format,
+        )
+
+
+class UpsamplingNearest2D(_Upsampling):
+    """Planes resized by the nearest element."""
+
+
+class UpsamplingBilinear2D(_Upsampling):
+    """Planes resized by linear interpolation, corners aligned."""
+
+    mode, align_corners = "bilinear", True
 
 
 class Identity(Layer):

@@ -333,3 +333,26 @@ def test_unfreezing_brings_the_gradient_back() -> None:
     layer(paddle.ones([1, 2])).backward()
     assert layer.weight.grad is not None
     assert layer.weight.trainable
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "loss", "gradient"),
+    [
+        ("LSTM", (3, 4, 2, "bidirect"), 1.1254, 0.96),
+        ("GRU", (3, 4), 2.6459, 2.939),
+        ("SimpleRNN", (3, 4), 5.9749, 5.967),
+    ],
+)
+def test_recurrent_layers_are_paddles(kind: str, arguments: Any, loss: float, gradient: float) -> None:
+    layer = getattr(nn, kind)(*arguments)
+    for i, p in enumerate(layer.parameters()):
+        p.set_value((np.sin(np.arange(int(np.prod(p.shape))) * 0.7 + i) * 0.3).reshape(p.shape).astype("float32"))
+    x = paddle.to_tensor(np.cos(np.arange(30)).reshape(2, 5, 3).astype("float32"), stop_gradient=False)
+    out, states = layer(x)
+    total = (out * out).sum()
+    for each in states if isinstance(states, tuple) else (states,):
+        total = total + (each * each * each).sum()
+    total.backward()
+    assert float(total) == pytest.approx(loss, abs=1e-4)
+    assert float(x.grad.abs().sum()) == pytest.approx(gradient, abs=1e-3)
+    assert len(layer.state_dict()) == 2 * len(layer.parameters())

@@ -28,6 +28,7 @@ __all__ = [
     "cosine_similarity",
     "dropout",
     "dropout2d",
+    "dropout3d",
     "embedding",
     "grid_sample",
     "group_norm",
@@ -39,6 +40,7 @@ __all__ = [
     "local_response_norm",
     "normalize",
     "pad",
+    "pairwise_distance",
     "pixel_shuffle",
     "pixel_unshuffle",
     "scaled_dot_product_attention",
@@ -102,6 +104,13 @@ def dropout2d(
 ) -> Tensor:
     """Whole planes of ``[N, C, H, W]`` dropped."""
     return dropout(x, p, [0, 1] if data_format == "NCHW" else [0, 3], training)
+
+
+def dropout3d(
+    x: Tensor, p: float = 0.5, training: bool = True, data_format: str = "NCDHW", name: str | None = None
+) -> Tensor:
+    """Whole volumes of ``[N, C, D, H, W]`` dropped."""
+    return dropout(x, p, [0, 1] if data_format == "NCDHW" else [0, 4], training)
 
 
 def alpha_dropout(x: Tensor, p: float = 0.5, training: bool = True, name: str | None = None) -> Tensor:
@@ -237,6 +246,14 @@ def cosine_similarity(x1: Tensor, x2: Tensor, axis: int = 1, eps: float = 1e-8) 
     sizes = elementwise.multiply(reduce.sum(elementwise.square(x1), axis), reduce.sum(elementwise.square(x2), axis))
     floor = elementwise.clip(sizes, min=eps * eps)
     return elementwise.divide(product, elementwise.sqrt(floor))
+
+
+def pairwise_distance(
+    x: Tensor, y: Tensor, p: float = 2.0, epsilon: float = 1e-6, keepdim: bool = False, name: str | None = None
+) -> Tensor:
+    """The p-norm of ``x - y + epsilon`` along the last axis."""
+    apart = elementwise.scale(elementwise.subtract(x, y), 1.0, epsilon)
+    return run("p_norm", apart, porder=float(p), axis=-1, keepdim=bool(keepdim), asvector=False)
 
 
 def pad(

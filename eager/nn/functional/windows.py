@@ -12,16 +12,21 @@ from ...tensor import Tensor
 __all__ = [
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
     "adaptive_max_pool2d",
     "avg_pool1d",
     "avg_pool2d",
+    "avg_pool3d",
     "conv1d",
+    "conv1d_transpose",
     "conv2d",
     "conv2d_transpose",
     "conv3d",
     "fold",
     "max_pool1d",
     "max_pool2d",
+    "max_pool3d",
     "unfold",
 ]
 
@@ -197,6 +202,37 @@ def conv2d_transpose(
     )
 
 
+def conv1d_transpose(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+    output_size: Any = None,
+    data_format: str = "NCL",
+    name: str | None = None,
+) -> Tensor:
+    """Transposed convolution of ``[N, C, L]`` with ``weight`` ``[C, out / groups, k]``."""
+    last = data_format == "NLC"
+    at = 1 if last else 2
+    out = conv2d_transpose(
+        unsqueeze(x, at),
+        unsqueeze(weight, 2),
+        bias,
+        [1, *_spread(stride, 1)],
+        [0, *int_list(padding)] if not isinstance(padding, (str, list, tuple)) else _flat_padding(padding),
+        0 if output_padding == 0 else [0, *_spread(output_padding, 1)],
+        [1, *_spread(dilation, 1)],
+        groups,
+        None if output_size is None else [1, *int_list(output_size)],
+        "NHWC" if last else "NCHW",
+    )
+    return squeeze(out, at)
+
+
 def _pool(
     count: int,
     kind: str,
@@ -309,6 +345,43 @@ def avg_pool1d(
     return squeeze(avg_pool2d(unsqueeze(x, 2), window, [1, *_spread(step, 1)], flat, ceil_mode, exclusive), 2)
 
 
+def max_pool3d(
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Any:
+    """The largest element of each window of ``[N, C, D, H, W]``; with ``return_mask`` also its position."""
+    if not return_mask:
+        return _pool(3, "max", x, kernel_size, stride, padding, ceil_mode, True, data_format)
+    window = _spread(kernel_size, 3)
+    strides = window if stride is None else _spread(stride, 3)
+    return run_many("max_pool3d_with_index", x, ksize=window, strides=strides, paddings=_spread(padding, 3))
+
+
+def avg_pool3d(
+    x: Tensor,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    divisor_override: float | None = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Tensor:
+    """The mean of each window of ``[N, C, D, H, W]``; ``exclusive`` leaves the padding out of the count."""
+    out = _pool(3, "avg", x, kernel_size, stride, padding, ceil_mode, exclusive, data_format)
+    if divisor_override is None:
+        return out
+    depth, height, width = _spread(kernel_size, 3)
+    return run("scale", out, scale=depth * height * width / divisor_override, bias=0.0, bias_after_scale=True)
+
+
 def _adaptive_mean(x: Tensor, output_size: Any, data_format: str) -> Tensor:
     given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * 2
     held = x.shape[1:3] if data_format == "NHWC" else x.shape[2:4]
@@ -332,6 +405,20 @@ def adaptive_max_pool2d(x: Tensor, output_size: Any, return_mask: bool = False, 
 def adaptive_avg_pool1d(x: Tensor, output_size: Any, name: str | None = None) -> Tensor:
     """The means of ``output_size`` parts of ``[N, C, L]``."""
     return squeeze(_adaptive_mean(unsqueeze(x, 2), [1, int(output_size)], "NCHW"), 2)
+
+
+def adaptive_avg_pool3d(x: Tensor, output_size: Any, data_format: str = "NCDHW", name: str | None = None) -> Tensor:
+    """The means of a grid of ``output_size`` parts of ``[N, C, D, H, W]``; None keeps a dimension."""
+    given = list(output_size) if isinstance(output_size, (list, tuple)) else [output_size] * 3
+    held = x.shape[1:4] if data_format == "NDHWC" else x.shape[2:5]
+    size = [n if want is None else int(want) for want, n in zip(given, held, strict=True)]
+    return run("pool3d", x, ksize=size, pooling_type="avg", adaptive=True, data_format=data_format)
+
+
+def adaptive_max_pool1d(x: Tensor, output_size: Any, return_mask: bool = False, name: str | None = None) -> Any:
+    """The largest elements of ``output_size`` parts of ``[N, C, L]``; with ``return_mask`` also their positions."""
+    out = adaptive_max_pool2d(unsqueeze(x, 2), [1, int(output_size)], return_mask)
+    return tuple(squeeze(each, 2) for each in out) if return_mask else squeeze(out, 2)
 
 
 def unfold(
