@@ -114,7 +114,8 @@ def test_read_only_and_strided_arrays_are_inputs_too(layer: Any) -> None:
     frozen.flags.writeable = False
     strided = layer(wide[:, ::2], x())
     plain = layer(frozen, x())
-    assert all(np.array_equal(a.numpy(), b.numpy()) for a, b in zip(strided, plain, strict=True))
+    for mine, other in zip(strided, plain, strict=True):  # the BLAS may add up in another order
+        np.testing.assert_allclose(mine.numpy(), other.numpy(), rtol=1e-6)
 
 
 def test_an_operator_that_refuses_names_its_place_and_its_inputs(one_op_program: Any, tmp_path: Path) -> None:
