@@ -116,13 +116,19 @@ def _prepare(constants: Mapping[str, Any], **attrs: Any) -> Callable[..., Array]
         return None
     shared = shared_attrs(attrs)
     packed = pack(filter, shared.groups)
-    sizes = (attrs.get("output_size", ()), attrs.get("output_padding", ()))
+    output_padding = attrs.get("output_padding", ())
     name = attrs.get("fuse_activation") or ("relu" if attrs.get("fuse_relu") else "")
     activation = block_activation(name, attrs.get("fuse_alpha", 0.0), attrs.get("fuse_beta", 0.0))
 
-    def run(x: Array, filter: Array, bias: Array | None = None) -> Array:
+    def run(
+        x: Array,
+        filter: Array,
+        bias: Array | None = None,
+        *,
+        output_size: Sequence[int] = attrs.get("output_size", ()),  # a variable may give it from run to run
+    ) -> Array:
         checked_floats(channels_first(x, shared.data_format), filter, shared.groups, transposed=True)
-        return _run(x, packed, bias, shared, sizes, activation)
+        return _run(x, packed, bias, shared, (output_size, output_padding), activation)
 
     return run
 

@@ -146,3 +146,9 @@ def test_channels_that_do_not_fit_are_refused() -> None:
 def test_half_stays_half() -> None:
     got = spread(X.astype(np.float16), W.astype(np.float16), strides=[2, 2])
     assert got.dtype == np.float16 and got[0, 0, 2, 2] == 36
+
+
+def test_a_prepared_run_takes_the_size_from_a_variable() -> None:
+    run = lookup("conv2d_transpose").preparer({"Filter": W}, strides=[2, 2], paddings=[1, 1])
+    assert run(X, W).shape == (1, 1, 3, 3)
+    assert run(X, W, None, output_size=[4, 3])[0, 0].tolist() == CUT
