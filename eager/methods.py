@@ -40,8 +40,8 @@ _BY_MODULE: dict[Any, str] = {
         logaddexp logical_and logical_not logical_or logical_xor logit maximum minimum mod multigammaln multiplex
         multiply nan_to_num neg nextafter not_equal polygamma pow rad2deg real reciprocal remainder renorm round rsqrt
         scale sgn sigmoid sign sin sinh sqrt square stanh subtract tan tanh trunc""",
-    functional_reduce: """all amax amin any bincount count_nonzero cummax cummin cumprod cumsum diff histogram logcumsumexp logsumexp
-        max mean median min nanmean nansum prod quantile std sum var""",
+    functional_reduce: """all amax amin any bincount count_nonzero cummax cummin cumprod cumsum diff histogram
+        logcumsumexp logsumexp max mean median min nanmean nansum prod quantile std sum var""",
     functional_search: """argmax argmin argsort bucketize index_sample index_select kthvalue masked_fill masked_select
         mode nonzero sort topk unique unique_consecutive where""",
     functional_shape: """as_complex as_real as_strided astype broadcast_to cast chunk clone concat expand expand_as
