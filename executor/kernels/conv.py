@@ -17,7 +17,7 @@ from .common import accumulate_dtype
 from .conv_fast import convolve, convolve_back, filter_gradient
 from .conv_filter import PackedFilter
 from .conv_finish import BlockActivation, Finisher, block_activation
-from .window import Window, channels_first, channels_last, explicit_pads, per_axis, same_pads
+from .window import Window, channels_first, channels_last, pads_of, per_axis
 
 __all__ = ["ConvAttrs", "checked_floats", "conv2d", "conv3d", "fused_conv2d", "fused_conv2d_add_act"]
 
@@ -45,15 +45,8 @@ class ConvAttrs:
         """The window over an input of this size. SAME sets the dilations to 1, as Paddle does."""
         count = len(kernel)
         steps, spread = per_axis(self.strides, count, "strides"), per_axis(self.dilations, count, "dilations")
-        if self.padding_algorithm == "SAME":
-            return Window(kernel, steps, (1,) * count, same_pads(spatial, kernel, steps))
-        if self.padding_algorithm == "VALID":
-            return Window(kernel, steps, spread, ((0, 0),) * count)
-        if self.padding_algorithm != "EXPLICIT":
-            raise ValueError(
-                f"padding_algorithm must be EXPLICIT, SAME or VALID, got '{self.padding_algorithm}'"
-            )
-        return Window(kernel, steps, spread, explicit_pads(self.paddings, count))
+        pads = pads_of(self.padding_algorithm, self.paddings, spatial, kernel, steps)
+        return Window(kernel, steps, (1,) * count if self.padding_algorithm == "SAME" else spread, pads)
 
 
 _SHARED = tuple(ConvAttrs.__dataclass_fields__)

@@ -279,6 +279,19 @@ def deformable_conv_v1_grad(
 
 
 @dataclass(frozen=True, slots=True)
+class _Bins:
+    """The attributes of a deformable position-sensitive pooling."""
+
+    pooled: tuple[int, int]
+    outputs: int
+    group: Sequence[int]
+    part: Sequence[int]
+    samples: int
+    scale: float
+    trans_std: float
+
+
+@dataclass(frozen=True, slots=True)
 class _Parts:
     """The samples of all bins of a deformable position-sensitive pooling.
 
@@ -299,11 +312,11 @@ def _along(count: int, axis: int, dtype: np.dtype[Any]) -> Array:
     return np.arange(count).astype(dtype).reshape([-1 if i == axis else 1 for i in range(6)])
 
 
-def _psroi_parts(x: Array, rois: Array, trans: Array | None, attrs: dict[str, Any]) -> _Parts:
+def _psroi_parts(x: Array, rois: Array, trans: Array | None, attrs: _Bins) -> _Parts:
     kind, dtype = rois.dtype.type, rois.dtype
-    ph, pw, samples = attrs["pooled_height"], attrs["pooled_width"], attrs["sample_per_part"]
-    (gh, gw), (part_h, part_w) = attrs["group_size"], attrs["part_size"]
-    outputs, scale = attrs["output_dim"], kind(attrs["spatial_scale"])
+    (ph, pw), samples = attrs.pooled, attrs.samples
+    (gh, gw), (part_h, part_w) = attrs.group, attrs.part
+    outputs, scale = attrs.outputs, kind(attrs.scale)
     corners = round_half_away(rois).reshape(-1, 4, 1, 1, 1, 1, 1)
     left, top = (corners[:, i] * scale - kind(0.5) for i in (0, 1))
     right, bottom = ((corners[:, i] + kind(1)) * scale - kind(0.5) for i in (2, 3))
@@ -318,7 +331,7 @@ def _psroi_parts(x: Array, rois: Array, trans: Array | None, attrs: dict[str, An
     start_x, start_y = column * (width / kind(pw)) + left, row * (height / kind(ph)) + top
     if trans is not None:
         region = np.arange(len(rois)).reshape(-1, 1, 1, 1, 1, 1)
-        moved = trans * kind(attrs["trans_std"])
+        moved = trans * kind(attrs.trans_std)
         start_x = start_x + moved[region, 2 * class_of, place[0], place[1]] * width
         start_y = start_y + moved[region, 2 * class_of + 1, place[0], place[1]] * height
     at_x = start_x + _along(samples, 5, dtype) * (width / kind(pw) / kind(samples))
@@ -383,16 +396,15 @@ def deformable_psroi_pooling(
 
     Returns ``(TopCount, Output)``, both ``[R, output_dim, ph, pw]``: how many samples counted, and their mean.
     """
-    attrs = {
-        "spatial_scale": spatial_scale,
-        "output_dim": output_dim,
-        "group_size": group_size,
-        "pooled_height": pooled_height,
-        "pooled_width": pooled_width,
-        "part_size": part_size,
-        "sample_per_part": sample_per_part,
-        "trans_std": trans_std,
-    }
+    attrs = _Bins(
+        (pooled_height, pooled_width),
+        output_dim,
+        group_size,
+        part_size,
+        sample_per_part,
+        spatial_scale,
+        trans_std,
+    )
     planes, boxes = array_of(x), array_of(rois)
     images = images_of(rois, None, planes.shape[0])
     parts = _psroi_parts(planes, boxes, None if no_trans else array_of(trans), attrs)
@@ -423,16 +435,15 @@ def deformable_psroi_pooling_grad(
     trans_std: float = REQUIRED,
 ) -> tuple[Array, Array]:
     """Gradients of the map and of the movements (zeros where there are none)."""
-    attrs = {
-        "spatial_scale": spatial_scale,
-        "output_dim": output_dim,
-        "group_size": group_size,
-        "pooled_height": pooled_height,
-        "pooled_width": pooled_width,
-        "part_size": part_size,
-        "sample_per_part": sample_per_part,
-        "trans_std": trans_std,
-    }
+    attrs = _Bins(
+        (pooled_height, pooled_width),
+        output_dim,
+        group_size,
+        part_size,
+        sample_per_part,
+        spatial_scale,
+        trans_std,
+    )
     planes, boxes, moves, above = array_of(x), array_of(rois), array_of(trans), array_of(d_out)
     images = images_of(rois, None, planes.shape[0])
     parts = _psroi_parts(planes, boxes, None if no_trans else moves, attrs)

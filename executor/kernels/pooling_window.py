@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..values import Array
-from .window import Axis, explicit_pads, per_axis, same_pads
+from .window import Axis, pads_of, per_axis
 
 __all__ = ["PoolAxis", "box_counts", "first_maximum", "pool_axes", "reduce_box", "spread_box"]
 
@@ -98,13 +98,7 @@ def pool_axes(
     steps = per_axis(strides, count, "strides")
     if adaptive:
         return [_sliding(size, k, s, 0, k) for size, k, s in zip(spatial, kernel, steps, strict=True)]
-    pads = explicit_pads(paddings, count)
-    if padding_algorithm == "SAME":
-        pads = same_pads(spatial, kernel, steps)
-    elif padding_algorithm == "VALID":
-        pads = ((0, 0),) * count
-    elif padding_algorithm != "EXPLICIT":
-        raise ValueError(f"padding_algorithm must be EXPLICIT, SAME or VALID, got '{padding_algorithm}'")
+    pads = pads_of(padding_algorithm, paddings, spatial, kernel, steps)
     axes = []
     for size, k, s, (before, after) in zip(spatial, kernel, steps, pads, strict=True):
         room = size - k + before + after + (s - 1 if ceil_mode else 0)

@@ -24,6 +24,7 @@ __all__ = [
     "copy_tap",
     "copy_window",
     "explicit_pads",
+    "pads_of",
     "per_axis",
     "same_pads",
 ]
@@ -137,6 +138,23 @@ def same_pads(spatial: Sequence[int], kernel: Sequence[int], strides: Sequence[i
         total = max((-(-size // s) - 1) * s + k - size, 0)
         pads.append((total // 2, total - total // 2))
     return tuple(pads)
+
+
+def pads_of(
+    algorithm: str,
+    paddings: Sequence[int],
+    spatial: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+) -> Pads:
+    """(before, after) per axis as ``padding_algorithm`` says: EXPLICIT from ``paddings``, SAME or VALID."""
+    if algorithm == "SAME":
+        return same_pads(spatial, kernel, strides)
+    if algorithm == "VALID":
+        return ((0, 0),) * len(kernel)
+    if algorithm != "EXPLICIT":
+        raise ValueError(f"padding_algorithm must be EXPLICIT, SAME or VALID, got '{algorithm}'")
+    return explicit_pads(paddings, len(kernel))
 
 
 def channels_first(x: Array, data_format: str) -> Array:
