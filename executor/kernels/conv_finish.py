@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.registry import lookup
 from ..values import Array
+from .activation import activate
 from .workspace import workspace
 
 __all__ = ["BlockActivation", "Finisher", "block_activation"]
@@ -51,10 +51,9 @@ def _gate(slope: float, offset: float, times_x: bool) -> BlockActivation:
 
 def _operator(type: str, **attrs: Any) -> BlockActivation:
     """An activation that exists as an operator."""
-    declared = lookup(type)
 
     def apply(block: Array) -> None:
-        np.copyto(block, declared.kernel(block, **attrs))
+        activate(type, block, block, **attrs)
 
     return apply
 
