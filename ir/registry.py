@@ -34,6 +34,7 @@ __all__ = [
     "Operator",
     "Slot",
     "define",
+    "exists",
     "families",
     "find",
     "lookup",
@@ -267,12 +268,18 @@ class Operator:
 _TABLE: dict[str, list[Operator]] = {}
 _load_family: Callable[[str], None] | None = None
 _load_all: Callable[[], Sequence[str]] | None = None
+_is_listed: Callable[[str], bool] = {}.__contains__
 
 
-def set_family_loader(load: Callable[[str], None], load_all: Callable[[], Sequence[str]]) -> None:
-    """Tell the registry how to import the family of a type, and all families. Called by executor.kernels."""
-    global _load_family, _load_all
-    _load_family, _load_all = load, load_all
+def set_family_loader(
+    load: Callable[[str], None], load_all: Callable[[], Sequence[str]], is_listed: Callable[[str], bool]
+) -> None:
+    """Tell the registry how to import the family of a type, and all families, and which types are known to have one.
+
+    Called by executor.kernels.
+    """
+    global _load_family, _load_all, _is_listed
+    _load_family, _load_all, _is_listed = load, load_all, is_listed
 
 
 def define(
@@ -368,6 +375,11 @@ def find(type: str, version: int | None = None) -> Operator | None:
         return versions[-1]
     fitting = [each for each in versions if each.since <= version]
     return fitting[-1] if fitting else versions[0]
+
+
+def exists(type: str) -> bool:
+    """Whether there is an operator of a type; a listed one is believed, and its family not imported for that."""
+    return type in _TABLE or _is_listed(type) or find(type) is not None
 
 
 def lookup(type: str, version: int | None = None) -> Operator:

@@ -19,7 +19,7 @@ from .desc import ProgramDesc
 from .pir import read_pir_program
 from .printer import var_text
 from .program_io import read_program
-from .registry import find
+from .registry import exists
 from .verify import verify
 
 __all__ = ["SavedModel", "missing_operators", "read_model", "read_model_buffers"]
@@ -120,7 +120,7 @@ def missing_operators(program: ProgramDesc) -> dict[str, int]:
     missing: dict[str, int] = {}
     for block in program.blocks:
         for op in block.ops:
-            if op.type not in ("feed", "fetch") and find(op.type) is None:
+            if op.type not in ("feed", "fetch") and not exists(op.type):
                 missing[op.type] = missing.get(op.type, 0) + 1
     return missing
 

@@ -45,4 +45,8 @@ def _import_family(type: str) -> None:
         import_families()
 
 
-registry.set_family_loader(_import_family, import_families)
+def _is_listed(type: str) -> bool:
+    return type in _index()
+
+
+registry.set_family_loader(_import_family, import_families, _is_listed)
