@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 __all__ = ["profile", "run_steps"]
+
+_log = logging.getLogger("oarlock.executor")
 
 Recorder = Callable[[OpDesc, float], None]
 
@@ -42,11 +45,13 @@ def run_steps(plan: Plan, frame: Frame) -> None:
     recorder = _recorder.get()
     steps = iter(plan.steps)
     try:
-        if recorder is None:
+        if recorder is not None:
+            _run_timed(steps, plan, frame, recorder)
+        elif _log.isEnabledFor(logging.DEBUG):
+            _run_logged(steps, plan, frame)
+        else:
             for step in steps:
                 step(frame)
-        else:
-            _run_timed(steps, plan, frame, recorder)
     except MemoryError:
         raise
     except Exception as error:
@@ -60,6 +65,17 @@ def _run_timed(steps: Iterator[Step], plan: Plan, frame: Frame, recorder: Record
         start = time.perf_counter()
         step(frame)
         recorder(op, time.perf_counter() - start)
+
+
+def _run_logged(steps: Iterator[Step], plan: Plan, frame: Frame) -> None:
+    """One line per step: what it made, and which of its variables died with it."""
+    for position, (op, step) in enumerate(zip(plan.ops, steps, strict=True)):
+        step(frame)
+        made = [f"{name} {_shown(frame[plan.slots[name]])}" for name in op.output_names() if name in plan.slots]
+        names = dict.fromkeys((*op.input_names(), *op.output_names()))
+        freed = [name for name in names if name in plan.slots and frame[plan.slots[name]] is None]
+        tail = f"; freed {', '.join(freed)}" if freed else ""
+        _log.debug("block %d op %d (%s): %s%s", plan.block.idx, position, op.type, ", ".join(made) or "nothing", tail)
 
 
 def _explain(error: Exception, plan: Plan, position: int, frame: Frame) -> Exception:

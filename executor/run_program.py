@@ -123,7 +123,8 @@ def run_forward(pair: ProgramPair, inputs: Sequence[Any], params: Sequence[Any],
 
     Args:
         inputs, params: values for ``pair.x_names`` and ``pair.param_names``.
-        scope: receives what the backward block needs; is released when there is no backward block.
+        scope: receives what the backward block needs and is in use until the caller releases it; without a
+            backward block it is released here.
     """
     values = dict(zip(pair.param_names, params, strict=True)) | dict(zip(pair.x_names, inputs, strict=True))
     lod = makes_lod(pair.forward) or any(isinstance(value, LoDTensor) for value in values.values())
@@ -135,6 +136,7 @@ def run_forward(pair: ProgramPair, inputs: Sequence[Any], params: Sequence[Any],
     if pair.backward is None:
         scope.release()
     else:
+        scope.can_reuse = False
         whole, meta = pair.needed()
         for name in whole:
             if name in plan.slots:
@@ -142,6 +144,8 @@ def run_forward(pair: ProgramPair, inputs: Sequence[Any], params: Sequence[Any],
         for name in meta:
             if name in plan.slots:
                 scope.set_var(name, _meta(frame[plan.slots[name]]))
+    if _log.isEnabledFor(logging.DEBUG):
+        _log.debug("run_program forward leaves\n%s", scope.describe())
     return RunResult(outputs, updates)
 
 
@@ -158,9 +162,7 @@ def _meta(value: Any) -> Any:
     return Meta(value.shape, value.dtype) if isinstance(value, np.ndarray) else value
 
 
-def run_backward(
-    pair: ProgramPair, out_grads: Sequence[Any], wanted: Sequence[str], scope: Scope
-) -> list[Any]:
+def run_backward(pair: ProgramPair, out_grads: Sequence[Any], wanted: Sequence[str], scope: Scope) -> list[Any]:
     """Run the backward block in the scope that the forward left.
 
     Args:

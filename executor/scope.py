@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from .values import LoDTensor, SelectedRows, TensorArray
+from .values import LoDTensor, Meta, SelectedRows, TensorArray
 
 __all__ = ["Scope", "ScopePool", "nbytes"]
 
@@ -96,30 +96,36 @@ class Scope:
 
 def _summary(value: Any) -> str:
     shape = getattr(value, "shape", None)
+    if isinstance(value, Meta):
+        return f"{value.dtype}{list(value.shape)}, shape only"
     if shape is not None:
-        return f"{value.dtype}{list(shape)} {nbytes(value)} bytes"
+        lod = f", lod {value.lod}" if isinstance(value, LoDTensor) else ""
+        return f"{value.dtype}{list(shape)}{lod}, {nbytes(value)} bytes"
     if isinstance(value, list):
         return f"{type(value).__name__} of {len(value)}, {nbytes(value)} bytes"
     return type(value).__name__
 
 
 class ScopePool:
-    """Scopes for the calls of one program: a call takes a reusable one or gets a new one. Thread-safe."""
+    """Scopes for the calls of one program: a call takes a reusable one or gets a new one.
 
-    def __init__(self) -> None:
-        self._free: list[Scope] = []
-        self._lock = threading.Lock()
+    Safe in threads without a lock, which a scope given back by the garbage collector might find taken: single
+    operations of a deque are atomic. A few scopes are kept, further ones are dropped.
+    """
+
+    def __init__(self, kept: int = 8) -> None:
+        self._free: deque[Scope] = deque(maxlen=kept)
 
     def take(self) -> Scope:
         """A scope that no other call uses, marked as not reusable."""
-        with self._lock:
-            scope = self._free.pop() if self._free else Scope()
+        try:
+            scope = self._free.pop()
+        except IndexError:
+            scope = Scope()
         scope.can_reuse = False
         return scope
 
     def give_back(self, scope: Scope) -> None:
         """Release a scope and keep it for the next call."""
         scope.release()
-        with self._lock:
-            if len(self._free) < 8:
-                self._free.append(scope)
+        self._free.append(scope)

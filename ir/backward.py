@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from ..errors import ProgramError, UnsupportedOpError
 from .desc import GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc, VarKind
 from .dtypes import DType
+from .grad_names import hidden, hide_gradients, show_gradients
 from .grad_sums import drop_unneeded, drop_without_gradient, sum_repeated
 from .registry import Operator, find
 
@@ -47,10 +48,33 @@ def append_gradients(
         UnsupportedOpError: an operator on the way has no gradient in oarlock.
 
     A given gradient that already has the name ``<target>@GRAD`` needs no op; its target must not be an inner node.
-    Where a target is an inner node of another, its seed is added to what flows in (Paddle loses the seed).
+    Where a target is an inner node of another, its seed is added to what flows in (Paddle loses the seed). In a
+    program that holds grad ops already, a new gradient whose name is taken is called ``grad/<name>@GRAD``.
     """
-    block = program.global_block
     given = list(target_gradients or [None] * len(targets))
+    kept = {name for name in given if name is not None}
+    names = hide_gradients(program, kept)
+    if not names:
+        return _append(program, targets, given, inputs, no_grad)
+
+    def shown(name: str) -> str:
+        return hidden(name, kept)
+
+    sources = None if inputs is None else [shown(name) for name in inputs]
+    made = _append(program, [shown(name) for name in targets], given, sources, [shown(name) for name in no_grad])
+    renamed = show_gradients(program, names)
+    return {renamed.get(name, name): renamed.get(gradient, gradient) for name, gradient in made.items()}
+
+
+def _append(
+    program: ProgramDesc,
+    targets: Sequence[str],
+    given: Sequence[str | None],
+    inputs: Iterable[str] | None,
+    no_grad: Iterable[str],
+) -> dict[str, str]:
+    """:func:`append_gradients` in a program whose variables have no names of gradients."""
+    block = program.global_block
     for name in targets:
         if program.find_var(name, block) is None:
             raise ProgramError(f"block 0 has no variable '{name}' to differentiate")
@@ -189,7 +213,8 @@ class _Builder:
     def _grads_of(self, op: OpDesc, block: BlockDesc, available: set[str]) -> list[OpDesc]:
         declared = _differentiable(op)
         assert declared is not None  # the path holds differentiable ops only
-        frozen = frozenset(self.stopped)
+        arguments = (*op.input_names(), *op.output_names()) if op.sub_blocks() else op.input_names()
+        frozen = frozenset(name + GRAD_SUFFIX for name in arguments if not self._flows(name, block))
         subs = op.sub_blocks()
         if not subs or declared.block_grad_maker is None:
             return declared.grad_maker(op, frozen) if declared.grad_maker is not None else []
@@ -220,7 +245,10 @@ class _Builder:
         return grad_block
 
     def _flows(self, name: str, block: BlockDesc) -> bool:
-        """Whether gradients may arrive at an output of a loop or branch: floats and tensor arrays."""
+        """Whether a variable may have a gradient: floats and tensor arrays that are not stopped.
+
+        Paddle makes grad ops for integers too, some of which it has no kernel for.
+        """
         var = self.program.find_var(name, block)
         floats = var is not None and (var.dtype is None or var.dtype in _FLOATS)
         return floats and name + GRAD_SUFFIX not in self.stopped

@@ -218,6 +218,7 @@ class Operator:
                     gradient=None,
                 )
                 grad.forward_of = each
+                each.differentiable = True
                 each.grad_maker = _standard_maker(grad.type, grad.inputs, grad.outputs, None, forgets, without)
                 made.append(grad)
             made[0].siblings = tuple(made[1:])
@@ -235,6 +236,7 @@ class Operator:
     ) -> None:
         """Declare that the gradient is an operator that exists anyway (``cast``, ``scale``, ``concat``)."""
         for each in (self, *self.siblings):
+            each.differentiable = True
             each.grad_maker = _standard_maker(type, parse_slots(takes), parse_slots(gives), attrs, forgets)
 
     def gradient_maker(self, maker: GradMaker) -> GradMaker:

@@ -9,7 +9,7 @@ import numpy as np
 from ..eager.graph import AutogradError, GradNode
 from ..eager.tensor import Tensor
 from ..executor.run_program import ProgramPair, run_backward
-from ..executor.scope import Scope
+from ..executor.scope import Scope, ScopePool
 from ..executor.values import Array, Meta, SelectedRows, array_of
 from ..ir.desc import EMPTY_VAR
 
@@ -23,18 +23,20 @@ class RunProgramGradNode(GradNode):
         pair: the programs and their plans.
         scope: what the forward left for the backward; this node alone holds it, so that calls do not disturb
             one another.
+        pool: where the scope goes when backward has run or the node dies without.
         inputs: the tensors whose gradients are asked for, None where there is none.
         grad_names: their gradients' names in the backward block.
         metas: shape and dtype of the outputs.
         guarded: tensors whose memory the backward block reads, with their names there.
     """
 
-    __slots__ = ("_guards", "_names", "_pair", "_scope")
+    __slots__ = ("_guards", "_names", "_pair", "_pool", "_scope")
 
     def __init__(
         self,
         pair: ProgramPair,
         scope: Scope,
+        pool: ScopePool,
         inputs: Sequence[Tensor | None],
         grad_names: Sequence[str],
         metas: Sequence[Meta],
@@ -43,6 +45,7 @@ class RunProgramGradNode(GradNode):
         super().__init__(inputs, metas)
         self._pair = pair
         self._scope: Scope | None = scope
+        self._pool = pool
         self._names = list(grad_names)
         self._guards = [(name, each._storage, each._storage.counter) for name, each in guarded]
 
@@ -71,10 +74,14 @@ class RunProgramGradNode(GradNode):
         return [None if name == EMPTY_VAR else _dense(next(values)) for name in wanted]
 
     def release(self) -> None:
-        """Free what the forward left."""
-        if self._scope is not None:
-            self._scope.release()
-        self._scope = None
+        """Free what the forward left, and let another call have the scope."""
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            self._pool.give_back(scope)
+
+    def __del__(self) -> None:
+        if getattr(self, "_scope", None) is not None:
+            self.release()
 
     @property
     def released(self) -> bool:

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..errors import ProgramError
 from ..executor.run_program import ProgramPair
+from ..executor.scope import ScopePool
 from ..ir.backward import differentiable_inputs
 from ..ir.desc import AttrType, OpDesc, ProgramDesc, VarDesc
 from ..ir.dtypes import DType
@@ -134,13 +135,12 @@ class ProgramHolder:
     @LazyInitialized
     def grad_var_names(self) -> GradNames:
         """The gradients of inputs, persistables and outputs."""
-        return grad_names(
-            self.train_program,
-            self.input_names,
-            self.persistable_names,
-            self.output_names,
-            self._train.forward_count,
-        )
+        return grad_names(self._train, self.input_names, self.persistable_names)
+
+    @LazyInitialized
+    def scopes(self) -> ScopePool:
+        """The scopes that train-mode calls take turns in."""
+        return ScopePool()
 
     @LazyInitialized
     def train_pair(self) -> ProgramPair:

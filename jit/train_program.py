@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.backward import append_gradients
-from ..ir.desc import EMPTY_VAR, GRAD_SUFFIX, ProgramDesc
+from ..ir.desc import EMPTY_VAR, ProgramDesc
 from ..ir.train_mode import add_residuals, in_train_mode
 from ..ir.versioning import single_assignment
 
@@ -35,11 +35,13 @@ class TrainProgram:
     Attributes:
         forward_count: so many ops of block 0 are the forward.
         outputs: the variables that hold the outputs, in order.
+        gradients: variable -> its gradient.
     """
 
     program: ProgramDesc
     forward_count: int
     outputs: tuple[str, ...]
+    gradients: Mapping[str, str]
 
 
 def build_train_program(infer_program: ProgramDesc, outputs: Sequence[str]) -> TrainProgram:
@@ -54,8 +56,8 @@ def build_train_program(infer_program: ProgramDesc, outputs: Sequence[str]) -> T
     targets = tuple(renamed.get(name, name) for name in outputs)
     add_residuals(program)
     count = len(program.global_block.ops)
-    append_gradients(program, targets)
-    return TrainProgram(program, count, targets)
+    gradients = append_gradients(program, targets)
+    return TrainProgram(program, count, targets, gradients)
 
 
 def forward_slice(train: ProgramDesc, count: int) -> ProgramDesc:
@@ -72,16 +74,17 @@ def backward_slice(train: ProgramDesc, count: int, outputs: int) -> ProgramDesc:
     return program
 
 
-def grad_names(
-    train: ProgramDesc, x: Sequence[str], params: Sequence[str], outputs: Sequence[str], forward_count: int
-) -> GradNames:
+def grad_names(train: TrainProgram, x: Sequence[str], params: Sequence[str]) -> GradNames:
     """Which gradients the train program makes, and which incoming ones its backward part reads."""
-    backward = train.global_block.ops[forward_count + len(outputs) :]
+    outputs = train.outputs
+    ops, start = train.program.global_block.ops, train.forward_count
+    backward = ops[start + len(outputs) :]
     made = {name for op in backward for name in op.output_names()}
     read = {name for op in backward for name in op.input_names()}
 
     def names(of: Sequence[str], among: set[str]) -> tuple[str, ...]:
-        return tuple(name + GRAD_SUFFIX if name + GRAD_SUFFIX in among else EMPTY_VAR for name in of)
+        gradients = (train.gradients.get(name, EMPTY_VAR) for name in of)
+        return tuple(gradient if gradient in among else EMPTY_VAR for gradient in gradients)
 
-    seeds = {op.outputs["Out"][0] for op in train.global_block.ops[forward_count : forward_count + len(outputs)]}
+    seeds = {op.outputs["Out"][0] for op in ops[start : start + len(outputs)]}
     return GradNames(names(x, made | seeds), names(params, made), names(outputs, read))

@@ -143,7 +143,7 @@ class _Method:
         sources = [*inputs, *tensors]
         records = is_grad_enabled() and any(each is not None and not each.stop_gradient for each in sources)
         pair = holder.train_pair if records else holder.forward_pair
-        scope = Scope()
+        scope = holder.scopes.take()
         result = run_forward(pair, values, [each._array for each in tensors], scope)
         for name, value in result.updates:
             self._layer._store.assign(name, array_of(value))
@@ -152,6 +152,8 @@ class _Method:
         outputs = [_as_tensor(_apart(value, taken)) for value in result.outputs]
         if records:
             self._record(pair, scope, sources, outputs)
+        else:
+            holder.scopes.give_back(scope)
         return outputs
 
     def _record(
@@ -177,7 +179,7 @@ class _Method:
             if id(memory_owner(each._array)) in kept
         ]
         metas = [Meta(tuple(each._array.shape), each._array.dtype) for each in outputs]
-        node = RunProgramGradNode(pair, scope, wanted, grad_names, metas, guarded)
+        node = RunProgramGradNode(pair, scope, self.holder.scopes, wanted, grad_names, metas, guarded)
         connect(node, [each if each._array.dtype.kind in "fcV" else None for each in outputs])
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from ..errors import InputError
 from ..ir.backward import append_gradients
-from ..ir.desc import GRAD_SUFFIX
 from .program import Program, Variable
 
 __all__ = ["append_backward", "gradients"]
@@ -71,7 +70,7 @@ def gradients(
         no_grad=_names(no_grad_set or ()),
     )
     block = program.global_block()
-    return [block.var(made[var.name]) if block.has_var(var.name + GRAD_SUFFIX) else None for var in sources]
+    return [block.var(made[var.name]) if var.name in made else None for var in sources]
 
 
 def _listed(variables: Variable | Sequence[Variable | None]) -> list[Variable]:
