@@ -11,6 +11,7 @@ from .drop_dead import drop_dead
 from .drop_identities import drop_identities
 from .fold_affine import fold_affine
 from .fold_constants import fold_constants
+from .fuse_activation import fuse_activation
 from .fuse_chains import fuse_chains
 from .graph import Graph, Params
 
@@ -25,6 +26,7 @@ PIPELINE: dict[str, Pass] = {
     "drop_identities": drop_identities,
     "fold_constants": fold_constants,
     "fold_affine": fold_affine,
+    "fuse_activation": fuse_activation,
     "fuse_chains": fuse_chains,
     "drop_dead": drop_dead,
 }

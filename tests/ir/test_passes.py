@@ -179,6 +179,33 @@ def test_a_batch_norm_in_train_mode_is_not_folded() -> None:
     assert types(optimize(made, dict(params), ["y"])) == ["conv2d", "batch_norm"]
 
 
+@pytest.mark.parametrize(
+    ("type", "attrs"),
+    [
+        ("relu", {}),
+        ("relu6", {"threshold": 6.0}),
+        ("leaky_relu", {"alpha": 0.3}),
+        ("sigmoid", {}),
+        ("tanh", {}),
+        ("swish", {"beta": 1.0}),
+        ("hard_swish", {"threshold": 6.0, "scale": 6.0, "offset": 3.0}),
+        ("hard_sigmoid", {"slope": 0.2, "offset": 0.4}),
+    ],
+)
+def test_an_activation_goes_into_the_convolution(type: str, attrs: dict[str, Any]) -> None:
+    params = {"w": 3 * normal(4, 3, 3, 3)}
+    made = program(params, conv("a", "x", "w", paddings=[1, 1]), op(type, "y", "a", **attrs))
+    better = check(made, params, {"x": normal(2, 3, 6, 5)}, skip=only("fuse_activation"))
+    assert types(better) == ["fused_conv2d"]
+
+
+def test_a_hard_swish_of_another_shape_stays_outside() -> None:
+    params = {"w": normal(4, 3, 1, 1)}
+    other = op("hard_swish", "y", "a", threshold=5.0, scale=6.0, offset=3.0)
+    better = check(program(params, conv("a", "x", "w"), other), params, {"x": normal(1, 3, 4, 4)})
+    assert types(better) == ["conv2d", "hard_swish"]
+
+
 @pytest.mark.parametrize("size", [5, 200_001])
 def test_chains_give_the_same_bits(size: int) -> None:
     params = {"s": normal(1), "t": normal(1)}
