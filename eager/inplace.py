@@ -193,10 +193,10 @@ def _of(function: Callable[..., Any], name: str, op: str = "") -> Callable[..., 
     @functools.wraps(function)
     def inplace(x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         if not state.enabled:
-            return adopt(x, function(x, *args, **kwargs), inplace.__name__)
+            return adopt(x, function(x, *args, **kwargs), name)
         if not x._stop and x.is_leaf and _has_gradient(op):
             check_leaf(x)
-        return adopt(x, function(shadow(x), *args, **kwargs), inplace.__name__, zero=True)
+        return adopt(x, function(shadow(x), *args, **kwargs), name, zero=True)
 
     return documented(inplace, name, f"In place: {_first_line(function)}")
 
@@ -219,14 +219,17 @@ def _binary_of(function: Callable[..., Any], name: str, op: str, keep: bool) -> 
 
     @functools.wraps(function)
     def inplace(x: Tensor, y: Tensor, name: str | None = None) -> Tensor:
-        y = as_tensor(y, x)
+        if not isinstance(y, Tensor):
+            y = as_tensor(y, x)
         if x._array.shape != y._array.shape:
             _check_shape(x, y)
         if not x._stop and x.is_leaf and _has_gradient(op):
             check_leaf(x)
-        other = kept_left(x, y, inplace.__name__) if keep else y
-        return adopt(x, function(shadow(x) if state.enabled else x, other), inplace.__name__, zero=True)
+        other = kept_left(x, y, writer) if keep and x._array.dtype != y._array.dtype else y
+        kept = state.enabled and not (x._stop and other._stop)
+        return adopt(x, function(shadow(x) if kept else x, other), writer, zero=True)
 
+    writer = name
     return documented(inplace, name, f"In place: {_first_line(function)}")
 
 

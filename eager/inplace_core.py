@@ -61,20 +61,24 @@ def adopt(x: Tensor, result: Tensor, writer: str, counted: bool = True, zero: bo
             new value through to the old one.)
     """
     recorded = state.enabled and (not result._stop or (zero and not x._stop and not x.is_leaf))
+    if not recorded:
+        if x._array is not result._array:
+            _write(x, result._array)
+        x._storage.bump(writer, counted)
+        return x
+    edge = None if result._stop else result._edge
+    if edge is None:
+        edge = (ZeroNode(x, result), 0)
     if _goes_where_it_is(x, result._array):
         _own(x)
-    views = Views(x) if recorded else None
-    edge = result._edge if not result._stop else None
-    if recorded and edge is None:
-        edge = (ZeroNode(x, result), 0)
+    views: Views | None = Views(x)
     if x._array is not result._array and not _write(x, result._array):
         views = None
     x._storage.bump(writer, counted)
-    if recorded and edge is not None:
-        _keep_at_new_version(edge, x)
-        x._edge, x._stop = edge, False
-        if views is not None:
-            views.follow(writer)
+    _keep_at_new_version(edge, x)
+    x._edge, x._stop = edge, False
+    if views is not None:
+        views.follow(writer)
     return x
 
 
@@ -101,8 +105,9 @@ def _write(x: Tensor, value: Array) -> bool:
     Returns:
         Whether other views see the value.
     """
-    held = x._array
     if _goes_where_it_is(x, value):
+        _own(x)
+        held = x._array
         if held.shape == value.shape:
             held[...] = value
         else:
@@ -110,7 +115,7 @@ def _write(x: Tensor, value: Array) -> bool:
             x._array = held.reshape(value.shape)
         return True
     x._array = value
-    if x._storage.aliases is None:
+    if not x._storage.owned and x._storage.aliases is None:
         x._storage.owned = True
     return False
 
@@ -118,7 +123,7 @@ def _write(x: Tensor, value: Array) -> bool:
 def _goes_where_it_is(x: Tensor, value: Array) -> bool:
     """Whether a value is written into the memory of ``x``: somebody looks at that, and it fits."""
     held = x._array
-    if value is held or held.dtype != value.dtype or not _stays_in_memory(x):
+    if not _stays_in_memory(x) or held.dtype != value.dtype:
         return False
     return held.shape == value.shape or (held.size == value.size and held.flags.c_contiguous)
 
