@@ -182,31 +182,37 @@ def arange(start: Array, end: Array, step: Array) -> Array:
 
 
 def _spaced(start: Array, stop: Array, num: Array, kind: np.dtype[Any]) -> Array:
-    """``num`` numbers from start to stop in ``kind``, the second half counted back from the end."""
+    """``num`` numbers from start to stop as float64, the second half counted back from the end.
+
+    The limits are taken in ``kind``, and so is their difference.
+    """
     count = int(_scalar(num))
     if count <= 0:
         raise ValueError(f"Num is {count}, it must be positive")
     first, last = _scalar(start).astype(kind), _scalar(stop).astype(kind)
     if count == 1:
-        return np.asarray([first])
+        return np.asarray([first], np.float64)
+    step = np.float64(last - first) / (count - 1)
     places = np.arange(count)
-    step = (last - first) / kind.type(count - 1)
-    spaced: Array = np.where(places < count // 2, first + step * places, last - step * (count - 1 - places))
+    low, high = np.float64(first), np.float64(last)
+    spaced: Array = np.where(places < count // 2, low + step * places, high - step * (count - 1 - places))
     return spaced
 
 
 @operator("linspace", inputs="Start Stop Num", outputs="Out", gradient=None)
 def linspace(start: Array, stop: Array, num: Array, *, dtype: int) -> Array:
     """``Num`` evenly spaced numbers from Start to Stop, both included."""
-    return _spaced(start, stop, num, np.dtype(np.float64)).astype(to_numpy(dtype))
+    kind = to_numpy(dtype)
+    return _spaced(start, stop, num, kind).astype(kind)
 
 
 @operator("logspace", inputs="Start Stop Num Base", outputs="Out", gradient=None)
 def logspace(start: Array, stop: Array, num: Array, base: Array, *, dtype: int) -> Array:
     """Base to the power of evenly spaced numbers from Start to Stop."""
-    powers = _spaced(start, stop, num, np.dtype(np.float64))
+    kind = to_numpy(dtype)
+    powers = _spaced(start, stop, num, kind)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        raised: Array = np.power(np.float64(_scalar(base)), powers).astype(to_numpy(dtype))
+        raised: Array = np.power(np.float64(_scalar(base)), powers).astype(kind)
     return raised
 
 
