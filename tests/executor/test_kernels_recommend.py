@@ -48,21 +48,22 @@ def test_tdm_child(run_op) -> None:
         run_op("tdm_child", {"X": np.array([6]), "TreeInfo": TREE}, {"child_nums": 2})
 
 
-class TestTdmSampler:
-    inputs = {
-        "X": np.array([[0], [2], [1]]),
-        "Travel": np.array([[1, 3], [1, 4], [2, 0]]),
-        "Layer": np.array([[1], [2], [3], [4], [5]]),
-    }
-    attrs = {"layer_offset_lod": [0, 2, 5], "dtype": 3, "seed": 2}
+WALK = {
+    "X": np.array([[0], [2], [1]]),
+    "Travel": np.array([[1, 3], [1, 4], [2, 0]]),
+    "Layer": np.array([[1], [2], [3], [4], [5]]),
+}
+LAYERS = {"layer_offset_lod": [0, 2, 5], "dtype": 3, "seed": 2}
 
+
+class TestTdmSampler:
     def test_paths_without_samples(self, run_op) -> None:
-        got = run_op("tdm_sampler", self.inputs, {**self.attrs, "neg_samples_num_list": [0, 0]})
+        got = run_op("tdm_sampler", WALK, {**LAYERS, "neg_samples_num_list": [0, 0]})
         assert got["Out"].tolist() == [[1, 3], [2, 0], [1, 4]] and got["Mask"].tolist() == [[1, 1], [1, 0], [1, 1]]
 
     def test_samples_are_other_nodes_of_the_layer(self, run_op) -> None:
-        attrs = {**self.attrs, "neg_samples_num_list": [1, 2]}
-        got = run_op("tdm_sampler", self.inputs, attrs)
+        attrs = {**LAYERS, "neg_samples_num_list": [1, 2]}
+        got = run_op("tdm_sampler", WALK, attrs)
         assert got["Out"].shape == (3, 5) and got["Labels"].tolist() == [
             [1, 0, 1, 0, 0],
             [1, 0, 0, 0, 0],
@@ -70,13 +71,13 @@ class TestTdmSampler:
         ]
         assert got["Out"][:, :2].tolist() == [[1, 2], [2, 1], [1, 2]]
         assert sorted(got["Out"][0, 2:].tolist()) == [3, 4, 5] and got["Out"][1, 2:].tolist() == [0, 0, 0]
-        np.testing.assert_array_equal(got["Out"], run_op("tdm_sampler", self.inputs, attrs)["Out"])
-        without = run_op("tdm_sampler", self.inputs, {**attrs, "output_positive": False})
+        np.testing.assert_array_equal(got["Out"], run_op("tdm_sampler", WALK, attrs)["Out"])
+        without = run_op("tdm_sampler", WALK, {**attrs, "output_positive": False})
         assert without["Out"].shape == (3, 3) and without["Labels"].sum() == 0
 
     def test_too_many_samples_are_refused(self, run_op) -> None:
         with pytest.raises(KernelError, match="asks for 2"):
-            run_op("tdm_sampler", self.inputs, {**self.attrs, "neg_samples_num_list": [2, 0]})
+            run_op("tdm_sampler", WALK, {**LAYERS, "neg_samples_num_list": [2, 0]})
 
 
 def test_class_center_sample(run_op) -> None:
