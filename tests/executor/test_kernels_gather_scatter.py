@@ -11,7 +11,7 @@ from oarlock.ir.registry import lookup
 
 
 def counted(*shape: int, dtype: Any = np.float32) -> Any:
-    return np.arange(int(np.prod(shape)), dtype=dtype).reshape(shape) + 1
+    return np.arange(1, 1 + int(np.prod(shape)), dtype=dtype).reshape(shape)
 
 
 X = counted(4, 3)

@@ -13,7 +13,7 @@ X = np.arange(60, dtype=np.float32).reshape(4, 5, 3)
 
 
 def value(*shape: int) -> Any:
-    return 100 + np.arange(int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    return np.arange(100, 100 + int(np.prod(shape)), dtype=np.float32).reshape(shape)
 
 
 CASES: list[tuple[dict[str, Any], Any, tuple[int, ...]]] = [
