@@ -18,10 +18,14 @@ __version__ = "0.1.0"
 
 _ROOMS = frozenset({"cli", "eager", "errors", "executor", "inference", "ir", "jit", "proto", "static"})
 
+_STATIC_MODE = frozenset({"disable_static", "enable_static", "in_dynamic_mode"})
+
 
 def __getattr__(name: str) -> Any:
     if name in _ROOMS:
         return importlib.import_module(f"{__name__}.{name}")
+    if name in _STATIC_MODE:
+        return getattr(importlib.import_module(f"{__name__}.static"), name)
     api = importlib.import_module(f"{__name__}.eager.api")
     try:
         value = getattr(api, name)
@@ -33,4 +37,4 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     api = importlib.import_module(f"{__name__}.eager.api")
-    return sorted({*globals(), *_ROOMS, *api.__all__})
+    return sorted({*globals(), *_ROOMS, *_STATIC_MODE, *api.__all__})

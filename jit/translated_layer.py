@@ -8,6 +8,7 @@ from typing import Any
 from ..eager.graph import connect
 from ..eager.mode import is_grad_enabled
 from ..eager.nn.layer import Layer
+from ..eager.static_mode import recorder
 from ..eager.tensor import Parameter, Tensor, wrap
 from ..errors import InputError
 from ..executor.run_program import ProgramPair, run_forward
@@ -129,6 +130,9 @@ class _Method:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         arguments = self.checker.arrange(args, kwargs)
+        record = recorder()
+        if record is not None:
+            return record(self._layer, self.holder, arguments)
         values = self.checker.values(arguments)
         if self._layer._is_test:
             outputs = [_as_tensor(value) for value in self.runner.run(values)]

@@ -11,6 +11,7 @@ from ..eager.tensor import Tensor, wrap
 from ..errors import InputError
 from ..executor.scope import Scope
 from ..executor.values import LoDTensor, array_of
+from ..ir.desc import ProgramDesc
 from ..ir.dtypes import to_numpy
 from ..ir.feeding import strip_feed_fetch
 from .program import Program, Variable, default_main_program
@@ -68,7 +69,7 @@ class Executor:
         if feed is not None and not isinstance(feed, Mapping):
             raise InputError(f"feed takes a dict of variable name -> array, got {type(feed).__name__}")
         given = dict(feed or {})
-        self._check(target, stripped.feeds, given)
+        self._check(target, stripped.feeds or _data_names(stripped.program), given)
         names = tuple(given)
         self._take_from(scope, target)
         outputs = target.runner(names, fetches).run([_value(given[name], name, target) for name in names])
@@ -87,12 +88,18 @@ class Executor:
     def _take_from(self, scope: Scope | None, program: Program) -> None:
         for var in program.desc.persistables() if scope is not None else ():
             value = scope.find_var(var.name) if scope is not None else None
-            if value is not None and value is not program._params.values.get(var.name):
-                program._params.values[var.name] = np.asarray(value)
+            if value is not None and (var.name not in program._params or value is not program._params.value(var.name)):
+                program._params.assign(var.name, np.asarray(value))
                 program._runners.clear()
 
     def close(self) -> None:
         """Nothing is held."""
+
+
+def _data_names(program: ProgramDesc) -> list[str]:
+    """The variables made by ``static.data`` that some op reads."""
+    read = {name for block in program.blocks for op in block.ops for name in op.input_names()}
+    return [var.name for var in program.global_block.vars.values() if var.need_check_feed and var.name in read]
 
 
 def _name(target: Variable | str) -> str:

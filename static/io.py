@@ -8,7 +8,8 @@ from typing import Any
 from ..errors import InputError, NotFoundError
 from ..ir.feeding import strip_feed_fetch
 from ..ir.saved_model import read_model, read_model_buffers
-from .program import Program, Variable
+from .program import Program, Variable, default_main_program
+from .saving import normalize_program
 
 __all__ = ["deserialize_program", "load_inference_model", "load_program_state", "serialize_program"]
 
@@ -65,10 +66,5 @@ def deserialize_program(data: bytes) -> Program:
 
 
 def serialize_program(feed_vars: Any, fetch_vars: Any, program: Program | None = None, **options: Any) -> bytes:
-    """The bytes of a ``.pdmodel`` file.
-
-    ``program`` must be given: oarlock loads programs and does not build them op by op.
-    """
-    if program is None:
-        raise InputError("pass program=: oarlock serializes loaded programs")
-    return program.serialize_to_string()
+    """The bytes of a ``.pdmodel`` file: the part of ``program`` between the feeds and the fetches."""
+    return normalize_program(program or default_main_program(), feed_vars, fetch_vars).serialize_to_string()

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from ..eager import dtypes
+from ..eager import dtypes, unique_name
 from ..errors import InputError
-from ..executor.runner import FixedParams, InferenceRunner
+from ..executor.runner import InferenceRunner
 from ..executor.scope import Scope
 from ..executor.values import Array
-from ..ir.desc import BlockDesc, ProgramDesc, VarDesc
-from ..ir.dtypes import to_numpy
+from ..ir.desc import GRAD_SUFFIX, AttrType, BlockDesc, OpDesc, ProgramDesc, VarDesc
+from ..ir.dtypes import from_numpy, to_numpy
 from ..ir.feeding import strip_feed_fetch
+from ..ir.passes import PIPELINE
 from ..ir.printer import program_text
 from ..ir.program_io import read_program, write_program
+from ..ir.registry import find
 from ..ir.verify import verify
+from .params import ProgramParams
 
 __all__ = [
     "Block",
@@ -107,13 +110,67 @@ class Block:
             raise InputError(f"var {name} not in this block")
         return Variable(self, self.desc.vars[name])
 
+    def create_var(
+        self,
+        name: str | None = None,
+        shape: Sequence[int | None] = (),
+        dtype: Any = "float32",
+        persistable: bool = False,
+        stop_gradient: bool = False,
+    ) -> Variable:
+        """A new variable; one of that name is returned as it is. None and -1 are free sizes."""
+        name = name or unique_name.generate("_generated_var")
+        if name not in self.desc.vars:
+            sizes = tuple(-1 if size is None else int(size) for size in shape)
+            code = from_numpy(dtypes.numpy_dtype(dtype))
+            made = VarDesc(name, dtype=code, shape=sizes, persistable=persistable, stop_gradient=stop_gradient)
+            self.desc.vars[name] = made
+        return Variable(self, self.desc.vars[name])
+
+    def append_op(
+        self,
+        type: str,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> OpDesc:
+        """Add an op at the end.
+
+        Args:
+            inputs, outputs: slot -> variable, name, or a list of them.
+            attrs: attribute -> value.
+
+        Raises:
+            InputError: oarlock has no such operator.
+        """
+        declared = find(type)
+        if declared is None:
+            raise InputError(f"append_op: oarlock has no operator '{type}'")
+        op = OpDesc(type, _arguments(inputs), _arguments(outputs))
+        for name, value in (attrs or {}).items():
+            op.set_attr(name, value, AttrType.STRINGS if value == [] else None)
+        if declared.since:
+            versions = self.program.desc.op_versions or {}
+            self.program.desc.op_versions = {declared.type: declared.since, **versions}
+        self.desc.ops.append(op)
+        return op
+
+
+def _arguments(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    return {
+        slot: [
+            each if isinstance(each, str) else str(each.name) for each in (v if isinstance(v, (list, tuple)) else [v])
+        ]
+        for slot, v in (slots or {}).items()
+    }
+
 
 class Program:
     """A program, and the values of its persistable variables when it was loaded with them."""
 
     def __init__(self, desc: ProgramDesc | None = None, values: Mapping[str, Array] | None = None) -> None:
         self.desc = ProgramDesc([BlockDesc(0)]) if desc is None else desc
-        self._params = FixedParams(dict(values or {}))
+        self._params = ProgramParams(values or {})
         self._runners: dict[tuple[tuple[str, ...], tuple[str, ...], int], InferenceRunner] = {}
         self._lock = threading.Lock()
 
@@ -180,7 +237,8 @@ class Program:
                 while len(self._runners) >= 8:
                     self._runners.pop(next(iter(self._runners)))
                 stripped = strip_feed_fetch(self.desc).program
-                runner = InferenceRunner(stripped, feeds, fetches, self._params)
+                skip = frozenset(PIPELINE) - {"drop_dead"} if _trains(stripped) else frozenset()
+                runner = InferenceRunner(stripped, feeds, fetches, self._params, skip)
                 self._runners[feeds, fetches, size] = runner
             return runner
 
@@ -188,6 +246,11 @@ class Program:
         return program_text(self.desc)
 
     to_string = __str__
+
+
+def _trains(program: ProgramDesc) -> bool:
+    """Whether a program holds gradients: inference passes know nothing of what grad ops read."""
+    return any(GRAD_SUFFIX in name for block in program.blocks for name in block.vars)
 
 
 class _Current(threading.local):
