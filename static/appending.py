@@ -134,7 +134,7 @@ def _rename(program: ProgramDesc, names: dict[str, str]) -> None:
                 elif kind == AttrType.VARS:
                     op.attrs[attr] = [names.get(name, name) for name in op.attrs[attr]]
         for var in block.vars.values():
-            var.name = names[var.name]
+            var.name, var.need_check_feed = names[var.name], None
         block.vars = {var.name: var for var in block.vars.values()}
 
 

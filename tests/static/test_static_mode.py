@@ -169,6 +169,15 @@ def test_gradients_of_inputs(sample: Any) -> None:
     assert got.shape == (2, 4) and np.abs(got).max() > 0
 
 
+def test_the_layers_own_inputs_need_no_feed(sample: Any) -> None:
+    """A program that was exported from static mode marks its inputs as checked feeds."""
+    layer = oarlock.jit.load(sample("static_conv_bn").path)
+    (value,) = sample("static_conv_bn").inputs().values()
+    out = layer(static.data("mine", list(value.shape)))
+    (got,) = static.Executor().run(feed={"mine": value}, fetch_list=out)
+    assert np.array_equal(got, dynamic(layer, value)[0])
+
+
 def test_what_a_layer_refuses_in_static_mode(sample: Any) -> None:
     layer = oarlock.jit.load(sample("two_in_two_out").path)
     x = static.data("x", [None, 4])
