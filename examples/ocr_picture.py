@@ -29,7 +29,7 @@ def draw(picture: Array, lines: Sequence[Line], font_path: Path | None = None) -
     for number, line in enumerate(lines, 1):
         colour = _COLOURS[number % len(_COLOURS)]
         corners = [(float(x) * scale, float(y) * scale) for x, y in line.box]
-        on_photo.polygon(corners, outline=colour, width=2)
+        on_photo.polygon(corners, outline=colour, width=3)
         text = line.text if font_path or _is_latin(line.text) else f"[{number}]"
         _write(on_page, text, corners, font_path)
     both = Image.new("RGB", (photo.width * 2, photo.height), "white")
