@@ -67,6 +67,7 @@ IGNORED_ATTRS = frozenset(
         "use_calc_stream",
         "force_cpu",
         "name",
+        "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@",
     ]
 )
 """Attributes that steer a back end or a debugger and never change a result."""

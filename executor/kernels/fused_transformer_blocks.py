@@ -83,6 +83,9 @@ def fused_attention(
     kept = _share(attn_dropout_rate, attn_dropout_implementation, is_test, "attn_dropout_rate")
     kept_out = _share(dropout_rate, dropout_implementation, is_test, "dropout_rate")
     batch, length, hidden = x.shape
+    if qkv_weight.ndim != (2 if transpose_qkv_wb else 4):
+        wanted = "[H, 3 * heads * size]" if transpose_qkv_wb else "[3, heads, size, H]"
+        raise ValueError(f"QKVW must be {wanted} (transpose_qkv_wb {transpose_qkv_wb}), got {list(qkv_weight.shape)}")
     heads = num_heads if transpose_qkv_wb else qkv_weight.shape[1]
     wide = x.astype(accumulate_dtype(x.dtype), copy=False)
     rows = _normalized(wide, ln_scale, ln_bias, epsilon) if pre_layer_norm else wide

@@ -158,9 +158,12 @@ def fusion_seqconv_eltadd_relu(
 ) -> tuple[Any, Array]:
     """``relu(sequence_conv(X, Filter) + Bias)`` and the context matrix."""
     rows = array_of(x)
+    needed = contextLength * rows.shape[1]
+    if len(filter) != needed:
+        raise ValueError(f"Filter must have contextLength * width = {needed} rows, it has {len(filter)}")
     index = context_index(offsets_of(x, "X"), contextStart, contextLength)
     columns = np.concatenate([rows, np.zeros((1, rows.shape[1]), rows.dtype)])[index]
-    columns = columns.reshape(rows.shape[0], contextLength * rows.shape[1])
+    columns = columns.reshape(rows.shape[0], needed)
     out = columns @ array_of(filter) + array_of(bias).reshape(-1)
     return same_lod(np.maximum(out, 0, out=out), x), columns
 
@@ -205,9 +208,7 @@ def _check_combiner(combiner: str) -> None:
         raise ValueError(f"combiner is {combiner!r}, only 'sum' is supported")
 
 
-@operator(
-    "fused_embedding_seq_pool", inputs="W Ids", outputs="Out", lod=True, ignores="grad_inplace is_sparse"
-)
+@operator("fused_embedding_seq_pool", inputs="W Ids", outputs="Out", lod=True, ignores="grad_inplace is_sparse")
 def fused_embedding_seq_pool(w: Any, ids: Any, *, combiner: str = "sum", padding_idx: int = -1) -> Array:
     """The rows of W that every sequence's ids name, summed; several ids in a row stand side by side.
 

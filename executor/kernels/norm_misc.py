@@ -34,6 +34,8 @@ def _sum_of(x: Array, bias: Array | None, residual: Array | None, alpha: float =
 def _normalized_by_root(x: Array, weight: Array, shift: Array | None, epsilon: float, begin: int) -> Array:
     """``x / sqrt(mean(x^2) + epsilon) * weight + shift`` over dimensions ``begin`` and later."""
     rows, columns = math.prod(x.shape[:begin]), math.prod(x.shape[begin:])
+    if weight.size != columns:
+        raise ValueError(f"norm_weight has {weight.size} elements, {columns} from begin_norm_axis {begin} are needed")
     data = x.astype(accumulate_dtype(x.dtype), copy=False).reshape(rows, columns)
     out = np.empty((rows, columns), data.dtype)
 
@@ -114,9 +116,7 @@ def fused_bias_residual_layernorm(
 
 
 @operator("skip_layernorm", inputs="X Y Scale Bias", outputs="Out", gradient=None)
-def skip_layernorm(
-    x: Array, y: Array, scale: Array, bias: Array, *, epsilon: float, begin_norm_axis: int
-) -> Array:
+def skip_layernorm(x: Array, y: Array, scale: Array, bias: Array, *, epsilon: float, begin_norm_axis: int) -> Array:
     """layer_norm of ``x + y``, a residual connection."""
     return normalize_rows(x + y, scale, bias, epsilon, begin_norm_axis)[0]
 

@@ -39,3 +39,15 @@ def not_differentiable() -> type[ValueError]:
 def run_op() -> Callable[..., Any]:
     """``run_op(op_type, inputs_by_slot, attrs, ...)``: outputs and gradients of one op, see ``opcase.py``."""
     return _load("opcase").run_op  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="session")
+def basecases() -> ModuleType:
+    """The module ``basecases.py``: small cases of every operator, and ways to run them."""
+    return _load("basecases")
+
+
+@pytest.fixture(scope="session")
+def attr_moves() -> Callable[..., list[Any]]:
+    """``attr_moves(name, current)``: values to move an attribute to, see ``attrmoves.py``."""
+    return _load("attrmoves").moves  # type: ignore[no-any-return]
