@@ -18,7 +18,7 @@ from ..executor.values import Array
 if TYPE_CHECKING:
     from .tensor import Tensor
 
-__all__ = ["Storage", "Window", "is_strict", "mutation_epoch", "same_memory", "set_strict", "window_of"]
+__all__ = ["Storage", "Window", "is_strict", "mutation_epoch", "same_memory", "set_strict"]
 
 _lock = threading.Lock()
 _epoch = 0
@@ -141,11 +141,6 @@ class Window:
         """An array of this layout over ``memory``, whose first byte stands for address ``origin``."""
         made: Array = np.ndarray(self.shape, self.dtype, memory.data, self.first - origin, self.strides)
         return made
-
-
-def window_of(array: Array) -> Window:
-    """The memory layout of an array."""
-    return Window(array)
 
 
 def _move_together(tensors: list[Tensor]) -> None:

@@ -129,13 +129,8 @@ class GradPlan:
                 kept.append(Saved(tensor._array, storage, storage.counter, tensor._name))
         return kept
 
-    def keep_inputs(self, inputs: Sequence[Any]) -> list[Any]:
-        """The input part of :meth:`keep`, taken before an in-place op writes; outputs stay None."""
-        blind = [None] * len(self.grads_at)
-        return self.keep(inputs, blind)
-
     def keep_outputs(self, kept: list[Any], outputs: Sequence[Any]) -> None:
-        """Complete what :meth:`keep_inputs` began, after the write."""
+        """Keep these outputs in place of those kept before: what an in-place function gave its result to."""
         for at, source in enumerate(self.sources):
             if source.output:
                 tensor = outputs[source.at]

@@ -18,6 +18,7 @@ from ...functional_linalg import matmul
 from ...operands import constant, int_list, run, run_at, run_many
 from ...tensor import Tensor
 from .activation import softmax
+from .windows import adaptive_avg_pool2d
 
 __all__ = [
     "affine_grid",
@@ -318,8 +319,6 @@ def interpolate(
     method = mode.lower()
     spatial = x.ndim - 2
     if method == "area":
-        from .windows import adaptive_avg_pool2d
-
         held = x.shape[2:]
         target = int_list(size) if size is not None else [int(n * scale_factor) for n in held]
         return adaptive_avg_pool2d(x, target, data_format)
