@@ -143,7 +143,7 @@ def _softplus_of(x: Array) -> Array:
 
 def _softplus(x: Array, out: Array, *, beta: float = 1.0, threshold: float = 20.0) -> None:
     """``log(1 + exp(beta * x)) / beta``, ``x`` itself where ``beta * x`` is above the threshold."""
-    scaled = x * beta
+    scaled = x if beta == 1 else x * beta
     if x.dtype.kind == "c":
         curved = np.log(1 + np.exp(scaled)) / beta
         np.copyto(out, np.where(scaled.real > threshold, x, curved))
@@ -151,11 +151,12 @@ def _softplus(x: Array, out: Array, *, beta: float = 1.0, threshold: float = 20.
     curve = np.minimum(scaled, threshold)
     np.exp(curve, out=curve)
     np.log1p(curve, out=curve)
-    if threshold >= _SMOOTH:  # the curve has come down to the line there and lies above it before
-        np.maximum(curve, scaled, out=curve)
-    else:
+    if threshold < _SMOOTH:
         curve = np.where(scaled > threshold, scaled, curve)
-    np.divide(curve, beta, out=out)
+    else:  # the curve has come down to the line there and lies above it before
+        np.maximum(curve, scaled, out=out if beta == 1 else curve)
+    if beta != 1 or threshold < _SMOOTH:
+        np.divide(curve, beta, out=out)
 
 
 def _softplus_slope(x: Array, *, beta: float = 1.0, threshold: float = 20.0) -> Array:

@@ -108,9 +108,7 @@ def _hard_sigmoid_slope(out: Array, *, slope: float = 0.20000000298023224, offse
     return np.multiply((out > 0) & (out < 1), slope, dtype=out.dtype)
 
 
-def _hard_swish(
-    x: Array, out: Array, *, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0
-) -> None:
+def _hard_swish(x: Array, out: Array, *, threshold: float = 6.0, scale: float = 6.0, offset: float = 3.0) -> None:
     """``x * min(max(x + offset, 0), threshold) / scale``; complex numbers are compared by their real part."""
     gate = x + offset
     if x.dtype.kind == "c":
@@ -137,9 +135,9 @@ def _positive(out: Array) -> Array:
 
 
 _TABLE: Sequence[tuple[str, Any, Any, Mapping[str, Any]]] = (
-    ("relu", _relu, _positive, {"keeps": "Out", "double": "relu_grad_grad", "silent": True}),
-    ("relu6", _relu6, _relu6_slope, {"keeps": "Out", "silent": True}),
-    ("brelu", _brelu, _brelu_slope, {"silent": True}),
+    ("relu", _relu, _positive, {"keeps": "Out", "double": "relu_grad_grad", "silent": True, "light": True}),
+    ("relu6", _relu6, _relu6_slope, {"keeps": "Out", "silent": True, "light": True}),
+    ("brelu", _brelu, _brelu_slope, {"silent": True, "light": True}),
     ("leaky_relu", _leaky_relu_old, _leaky_relu_slope, {"double": "leaky_relu_grad_grad"}),
     ("leaky_relu", _leaky_relu, _leaky_relu_slope, {"double": "leaky_relu_grad_grad", "since": 1}),
     ("thresholded_relu", _thresholded_relu, _thresholded_relu_slope, {}),

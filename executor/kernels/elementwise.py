@@ -21,8 +21,8 @@ from .pointwise import widened
 __all__ = ["aligned_shapes", "arithmetic", "binary", "promoted"]
 
 _FLOATS = frozenset({np.dtype(np.float32), np.dtype(np.float64)})
-_LARGE = 1 << 18
-"""From so many elements on a binary operation is split over the threads."""
+_LARGE, _LARGE_COSTLY = 1 << 21, 1 << 17
+"""From so many elements on an operation is split over the threads; the second is for costly ones."""
 _SMALL = 1 << 10
 _FROM_FLOOR = 2005000
 """Programs of older Paddle versions mean by ``elementwise_floordiv`` the quotient without its fraction."""
@@ -75,12 +75,17 @@ Function = Callable[..., Any]
 """A ufunc, or a function called like one; it may leave ``out`` alone and give another array."""
 
 
+_CHEAP = frozenset({np.add, np.subtract, np.multiply, np.maximum, np.minimum, np.fmax, np.fmin})
+"""Memory bounds these: a second thread gains little on less than some megabytes."""
+
+
 def binary(function: Function, x: Array, y: Array, out: Array | None) -> Array:
     """``function(x, y)``, over the threads where it is large; into ``out`` where the result fits there.
 
     The result has the dtype of ``x``.
     """
-    if x.size < _LARGE and y.size < _LARGE:
+    limit = _LARGE if function in _CHEAP else _LARGE_COSTLY
+    if x.size < limit and y.size < limit:
         # for a small array the check costs more than the allocation that it may save
         if out is not None and x.size >= _SMALL and out.dtype == x.dtype and _fits(x, y, out):
             return function(x, y, out=out)  # type: ignore[no-any-return]

@@ -38,7 +38,9 @@ Derivative = Callable[..., Any]
 _BLOCK = 1 << 14
 """Elements of a block: its temporaries stay in a core's own cache."""
 _WHOLE = 1 << 16
-"""Up to so many elements an array is not cut into blocks; four times as many for a single ufunc."""
+"""Up to so many elements an array is not cut into blocks, or up to two blocks where that is more."""
+_LIGHT = 1 << 20
+"""Elements of a block for one cheap pass: memory bounds it, and a thread must be worth waiting for."""
 _SMALL = 1 << 12
 """Up to so many elements a call costs more than a pass over them."""
 
@@ -112,8 +114,10 @@ def over_blocks(formula: Callable[..., Any], arrays: Sequence[Array], block: int
         parallel_for(-(-size // block), work)
 
 
-def _block_of(formula: Callable[..., Any]) -> int:
+def _block_of(formula: Callable[..., Any], light: bool) -> int:
     """A single ufunc has no temporaries to keep in cache: larger blocks cost fewer calls."""
+    if light:
+        return _LIGHT
     return 8 * _BLOCK if isinstance(formula, np.ufunc) else _BLOCK
 
 
@@ -149,9 +153,12 @@ def bounded(x: Array, low: Any, high: Any, out: Array | None = None) -> Array:
     return result
 
 
-def forward_kernel(type: str, slot: str, formula: Formula, kinds: str, silent: bool = False) -> Any:
-    """The kernel ``(x, *, out=None, **attrs)`` of a formula; ``silent``: it never raises a floating-point flag."""
-    block = _block_of(formula)
+def forward_kernel(
+    type: str, slot: str, formula: Formula, kinds: str, silent: bool = False, light: bool = False
+) -> Any:
+    """The kernel ``(x, *, out=None, **attrs)`` of a formula; see :func:`pointwise` for the other arguments."""
+    block = _block_of(formula, light)
+    whole = max(_WHOLE, 2 * block)
     direct = frozenset(dtype for dtype in _DIRECT | _COMPLEX if ("c" if dtype in _COMPLEX else "f") in kinds)
 
     def kernel(x: Array, *, out: Array | None = None, **attrs: Any) -> Array:
@@ -161,7 +168,7 @@ def forward_kernel(type: str, slot: str, formula: Formula, kinds: str, silent: b
             if wide != dtype:
                 return np.asarray(kernel(x.astype(wide), **attrs)).astype(given, copy=False)
         target = np.empty_like(x, subok=False) if out is None else out
-        if x.ndim == 0 or x.size > _WHOLE:
+        if x.ndim == 0 or x.size > whole:
             with np.errstate(all="ignore"):
                 over_blocks(lambda *parts: formula(*parts, **attrs), (x, target), block)
         elif silent:
@@ -235,6 +242,7 @@ def pointwise(
     since: int = 0,
     stepwise: bool = False,
     silent: bool = False,
+    light: bool = False,
 ) -> Operator:
     """Register an operator that works element by element, with its gradient and that one's gradient.
 
@@ -244,11 +252,12 @@ def pointwise(
         kinds: the dtypes that it takes, see :func:`widened`.
         keeps: what ``derivative`` reads: the input or output slot, or several, or ``""``.
         silent: the formula never raises a floating-point flag.
+        light: it is one cheap pass over memory.
         double: the type of the gradient's gradient (one array is kept); "" where none is declared.
         second: the derivative of ``derivative``; None with a ``double`` where that is zero almost everywhere.
     """
     x, out = slots
-    kernel = forward_kernel(type, x, formula, kinds, silent)
+    kernel = forward_kernel(type, x, formula, kinds, silent, light)
     made = define(
         type,
         kernel,

@@ -30,10 +30,13 @@ def round_half_away(x: Array, out: Array) -> None:
         round_half_away(x.real, out.real)
         round_half_away(x.imag, out.imag)
     else:
-        # the largest number below one half: one half itself would carry what lies just below it
-        half = np.copysign(np.nextafter(x.dtype.type(0.5), x.dtype.type(0)), x)
-        half += x
-        np.trunc(half, out=out)
+        # the largest number below one half (one half itself would carry what lies just below it), signed as x
+        bits = np.uint32 if x.dtype == np.float32 else np.uint64
+        half = np.nextafter(x.dtype.type(0.5), x.dtype.type(0)).view(bits)
+        signed = (x.view(bits) & x.dtype.type(-0.0).view(bits)) | half
+        moved = signed.view(x.dtype)
+        moved += x
+        np.trunc(moved, out=out)
 
 
 def _whole(ufunc: np.ufunc) -> Any:
@@ -108,7 +111,7 @@ _TABLE: Sequence[tuple[str, Any, Any, Any, Mapping[str, Any]]] = (
         _reciprocal,
         lambda y: -y * y,
         lambda y: -2.0 * y,
-        {"kinds": "fc", "keeps": "Out", "double": "reciprocal_grad_grad"},
+        {"kinds": "fc", "light": True, "keeps": "Out", "double": "reciprocal_grad_grad"},
     ),
     (
         "rsqrt",
@@ -124,14 +127,14 @@ _TABLE: Sequence[tuple[str, Any, Any, Any, Mapping[str, Any]]] = (
         np.sqrt,
         lambda y: 0.5 / y,
         lambda y: -0.5 / (y * y),
-        {"kinds": "fc", "keeps": "Out", "double": "sqrt_grad_grad"},
+        {"kinds": "fc", "light": True, "keeps": "Out", "double": "sqrt_grad_grad"},
     ),
     (
         "square",
         np.square,
         lambda x: 2 * x,
         lambda x: np.full_like(x, 2),
-        {"kinds": "fci", "double": "square_grad_grad"},
+        {"kinds": "fci", "light": True, "double": "square_grad_grad"},
     ),
     ("tan", np.tan, lambda x: 1.0 + np.square(np.tan(x)), None, {"kinds": "fc"}),
 )
@@ -151,9 +154,10 @@ for _type, _formula, _kinds in (
     ("trunc", _whole(np.trunc), "fi"),
     ("round", round_half_away, "fci"),
 ):
-    pointwise(_type, _formula, kinds=_kinds, stepwise=True, silent=True).gradient(takes="Out@GRAD", gives="X@GRAD")(
-        _zeros
-    )
+    _light = _type != "round"
+    pointwise(_type, _formula, kinds=_kinds, stepwise=True, silent=True, light=_light).gradient(
+        takes="Out@GRAD", gives="X@GRAD"
+    )(_zeros)
 
 
 def _sign(x: Array, out: Array) -> None:
@@ -172,7 +176,7 @@ pointwise("sign", _sign, kinds="fci", stepwise=True).gradient_op(
     attrs={"scale": 0.0, "bias": 0.0, "bias_after_scale": True},
 )
 
-_absolute = forward_kernel("abs", "X", np.abs, "fi", silent=True)
+_absolute = forward_kernel("abs", "X", np.abs, "fi", silent=True, light=True)
 
 
 @operator("abs", inputs="X", outputs="Out", inplace="X->Out")
