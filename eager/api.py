@@ -37,6 +37,7 @@ from .nn.create import create_parameter
 from .nn.functional import log_softmax, relu, softmax
 from .place import CPUPlace, CUDAPinnedPlace, CUDAPlace
 from .printing import set_printoptions
+from .saving import load, save
 from .tensor import Parameter, Tensor
 
 autograd = SimpleNamespace(backward=backward, grad=grad)
@@ -101,12 +102,14 @@ __all__ = [
     "is_integer",
     "is_tensor",
     "linalg",
+    "load",
     "log_softmax",
     "nn",
     "no_grad",
     "optimizer",
     "regularizer",
     "relu",
+    "save",
     "set_default_dtype",
     "set_flags",
     "set_grad_enabled",
