@@ -51,13 +51,14 @@ def _one_dtype(parts: Sequence[Array]) -> None:
 
 
 def _joined_lod(parts: Sequence[Any], at: int) -> list[list[int]]:
-    """The LoD of the joined rows: the sequences one after the other along axis 0, else the first part's."""
-    lods = [part.lod for part in parts if isinstance(part, LoDTensor) and part.lod]
-    if at or not lods:
-        return lods[0] if lods else []
-    if len(lods) != len(parts) or len({len(lod) for lod in lods}) != 1:
+    """The LoD of the joined rows: the first part's; along axis 0 the sequences of all parts follow each other."""
+    first = parts[0].lod if isinstance(parts[0], LoDTensor) else []
+    if at or not first:
+        return first
+    lods = [part.lod if isinstance(part, LoDTensor) else [] for part in parts]
+    if len({len(lod) for lod in lods}) != 1:
         raise ValueError("X mixes tensors of different LoD depth, rows cannot be joined")
-    joined: list[list[int]] = [[0] for _ in lods[0]]
+    joined: list[list[int]] = [[0] for _ in first]
     for lod in lods:
         for level, offsets in zip(joined, lod, strict=True):
             last = level[-1]
@@ -73,7 +74,7 @@ def concat(x: Sequence[Any], axis_tensor: Any, *, axis: int = 0) -> Any:
     if arrays and arrays[0].ndim == 0:
         arrays = [part.reshape(1) for part in arrays]
     out = np.concatenate(arrays, _checked(arrays, at))
-    if any(type(part) is LoDTensor for part in x):
+    if type(x[0]) is LoDTensor:
         return LoDTensor(out, _joined_lod(x, normalize_axis(at, out.ndim)))
     return out
 
