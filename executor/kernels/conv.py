@@ -14,7 +14,8 @@ import numpy as np
 from ...ir.registry import Kernel, operator
 from ..values import Array
 from .common import accumulate_dtype
-from .conv_fast import convolve, convolve_back, filter_gradient
+from .conv_back import convolve_back, filter_gradient
+from .conv_fast import convolve
 from .conv_filter import PackedFilter
 from .conv_finish import BlockActivation, Finisher, block_activation
 from .window import Window, channels_first, channels_last, pads_of, per_axis

@@ -13,7 +13,8 @@ from ...ir.registry import Kernel, operator
 from ..values import Array
 from .common import accumulate_dtype
 from .conv import ConvAttrs, checked_floats, finisher, pack, shared_attrs
-from .conv_fast import convolve, convolve_back, filter_gradient
+from .conv_back import convolve_back, filter_gradient
+from .conv_fast import convolve
 from .conv_filter import PackedFilter
 from .conv_finish import BlockActivation, block_activation
 from .window import Window, channels_first, channels_last

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 from oarlock.executor.kernels import workspace
-from oarlock.executor.kernels.conv_fast import convolve, convolve_back, filter_gradient
+from oarlock.executor.kernels.conv_back import convolve_back, filter_gradient
+from oarlock.executor.kernels.conv_fast import convolve
 from oarlock.executor.kernels.conv_filter import PackedFilter
 from oarlock.executor.kernels.window import Window
 from oarlock.ir.registry import lookup
@@ -169,13 +170,14 @@ class TestFormulations:
 
 
 def test_blocks_smaller_than_the_image_give_the_same(monkeypatch) -> None:
-    from oarlock.executor.kernels import conv_band, conv_fast
+    from oarlock.executor.kernels import conv_back, conv_band, conv_blocks, conv_fast
 
     want = {
         name: convolve(np.ones(x, np.float32), PackedFilter(np.ones(w, np.float32), g), window)
         for name, (x, w, g, window) in SHAPES.items()
     }
-    monkeypatch.setattr(conv_fast, "_BLOCK_BYTES", 1 << 10)
+    for module in (conv_blocks, conv_fast, conv_back):
+        monkeypatch.setattr(module, "BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(conv_band, "_BLOCK_BYTES", 1 << 10)
     for name, (x, w, g, window) in SHAPES.items():
         got = convolve(np.ones(x, np.float32), PackedFilter(np.ones(w, np.float32), g), window)
@@ -402,3 +404,22 @@ def test_scratch_memory_stays_bounded_over_many_sizes() -> None:
     thread.join()
     assert held and max(held) <= workspace.KEPT_BYTES
     assert sum(held) <= 4 * workspace.KEPT_BYTES
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_threads_change_no_bit(name, monkeypatch) -> None:
+    from oarlock.executor.kernels import conv_back, conv_blocks, conv_fast
+
+    x_shape, w_shape, groups, window = SHAPES[name]
+    x, filter = draw(*x_shape), PackedFilter(draw(*w_shape), groups)
+    d_out = draw(x_shape[0], w_shape[0], *window.output(x_shape[2:]))
+    monkeypatch.setattr(conv_blocks, "_SMALL", 0)
+    for module in (conv_blocks, conv_fast, conv_back):
+        monkeypatch.setattr(module, "shares", lambda macs: 3)
+    first = filter_gradient(x, d_out, groups, window)
+    np.testing.assert_array_equal(filter_gradient(x, d_out, groups, window), first)
+    forward = convolve(x, filter, window)
+    np.testing.assert_allclose(
+        forward, direct(x, filter.weight.reshape(w_shape), window, groups), rtol=1e-4, atol=1e-4
+    )
+    assert convolve_back(d_out, filter, window, x_shape[2:]).shape == x_shape
