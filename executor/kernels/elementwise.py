@@ -14,7 +14,7 @@ import numpy as np
 
 from ...ir.registry import OpContext, define, operator
 from ..parallel import num_threads, parallel_for
-from ..values import Array, Meta
+from ..values import Array, Meta, SelectedRows
 from .common import unbroadcast
 from .pointwise import widened
 
@@ -190,6 +190,8 @@ def arithmetic(name: str, x: Array, y: Array, axis: int = -1, out: Array | None 
 
 
 def _compute(type: str, function: Function, kinds: str, x: Array, y: Array, axis: int, out: Array | None) -> Array:
+    if isinstance(x, SelectedRows):
+        return _of_rows(type, function, kinds, x, y)  # type: ignore[return-value]
     if x.dtype != y.dtype:
         x, y = promoted(type, x, y)
     if x.dtype not in _FLOATS:
@@ -201,6 +203,13 @@ def _compute(type: str, function: Function, kinds: str, x: Array, y: Array, axis
         aligned_shapes(x.shape, y.shape, axis)
     with np.errstate(all="ignore"):
         return binary(function, x, y, out)
+
+
+def _of_rows(type: str, function: Function, kinds: str, x: SelectedRows, y: Array) -> SelectedRows:
+    """A sparse gradient times (or divided by) one number, as gradient clipping has it."""
+    if function not in (np.multiply, _divide) or y.size != 1:
+        raise TypeError(f"slot X: {type} takes selected rows only to scale them by one number, Y is {list(y.shape)}")
+    return SelectedRows(x.rows, _compute(type, function, kinds, x.values, y.reshape(()), -1, None), x.height)
 
 
 def _kernel(type: str, function: Function, kinds: str, doc: str) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from oarlock.executor.kernels.elementwise import aligned_shapes
+from oarlock.executor.values import SelectedRows
 from oarlock.ir.desc import BlockDesc, OpDesc, ProgramDesc
 from oarlock.ir.dtypes import bfloat16
 from oarlock.ir.registry import OpContext, lookup
@@ -258,6 +259,21 @@ class TestMemory:
     def test_only_wanted_gradients_are_made(self) -> None:
         d_x, d_y = lookup("elementwise_mul_grad").kernel(A, B, A, want=frozenset({"Y@GRAD"}))
         assert d_x is None and d_y.shape == B.shape
+
+
+class TestSelectedRows:
+    def test_a_sparse_gradient_is_scaled_by_one_number(self) -> None:
+        rows = SelectedRows(np.array([1, 3]), np.ones((2, 2)), 5)
+        for name, expected in (("mul", 4.0), ("div", 0.25)):
+            made = lookup(f"elementwise_{name}").kernel(rows, np.array([4.0]))
+            assert made.height == 5 and made.values.tolist() == [[expected] * 2] * 2
+
+    def test_nothing_else_is_done_to_it(self) -> None:
+        rows = SelectedRows(np.array([1]), np.ones((1, 2)), 5)
+        with pytest.raises(TypeError, match="slot X: elementwise_add takes selected rows only to scale them"):
+            lookup("elementwise_add").kernel(rows, np.array([4.0]))
+        with pytest.raises(TypeError, match="by one number, Y is"):
+            lookup("elementwise_mul").kernel(rows, np.ones(2))
 
 
 class TestFused:
