@@ -149,6 +149,9 @@ def expand_as_v2_grad(x: Array | Meta, d_out: Array) -> Array:
     return unbroadcast(d_out, x.shape)
 
 
+expand_as_v2_grad.gradient_op("expand_as_v2", takes="X=X@GRAD@GRAD", gives="Out=Out@GRAD@GRAD")
+
+
 @operator("broadcast_tensors", inputs="X*", outputs="Out*")
 def broadcast_tensors(x: Sequence[Array]) -> list[Array]:
     """Every tensor as a view of their common shape."""

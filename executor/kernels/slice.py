@@ -142,6 +142,9 @@ def slice_grad(
     return placed(x, d_out, _plain_index(x.shape, axes, begin, stop, infer_flags, decrease_axis))
 
 
+slice_grad.gradient_op("slice", takes=f"Input=Input@GRAD@GRAD {_SLOTS}", gives="Out=Out@GRAD@GRAD")
+
+
 def placed(x: Array | Meta, d_out: Array, index: Index) -> Array:
     """Zeros of x's shape with ``d_out`` at ``index``."""
     grad = np.zeros(x.shape, d_out.dtype)
@@ -212,3 +215,6 @@ def strided_slice_grad(
             grad[place] = each
         return grad
     return placed(x, d_out, _strided_index(x.shape, given, axes, (starts, ends, strides), decrease_axis))
+
+
+strided_slice_grad.gradient_op("strided_slice", takes=f"Input=Input@GRAD@GRAD {_STRIDED}", gives="Out=Out@GRAD@GRAD")

@@ -175,3 +175,6 @@ def roll_grad(
     """Roll the gradient back."""
     forward = shifts if shifts_tensor is None else as_ints(shifts_tensor)
     return _rolled(d_out, [-shift for shift in forward], axis or dims)
+
+
+roll_grad.gradient_op("roll", takes="X=X@GRAD@GRAD ShiftsTensor?", gives="Out=Out@GRAD@GRAD")
