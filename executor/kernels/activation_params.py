@@ -43,9 +43,10 @@ def _spread_alpha(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
 
 def _bent(x: Array, slope: Array, out: Array | None = None) -> Array:
     """``x`` where positive, else ``slope * x``, called like a ufunc."""
-    negative = np.minimum(x, 0)
+    zero = x.dtype.type(0)
+    negative = np.minimum(x, zero)
     negative = np.multiply(negative, slope, out=negative if negative.ndim else None)
-    return np.add(np.maximum(x, 0, out=out), negative, out=out)
+    return np.add(np.maximum(x, zero, out=out), negative, out=out)
 
 
 @operator("prelu", inputs="X Alpha", outputs="Out", inplace="X->Out", ignores="is_test mkldnn_data_type")
