@@ -46,7 +46,8 @@ def _bent(x: Array, slope: Array, out: Array | None = None) -> Array:
     zero = x.dtype.type(0)
     negative = np.minimum(x, zero)
     negative = np.multiply(negative, slope, out=negative if negative.ndim else None)
-    return np.add(np.maximum(x, zero, out=out), negative, out=out)
+    result: Array = np.add(np.maximum(x, zero, out=out), negative, out=out)
+    return result
 
 
 @operator("prelu", inputs="X Alpha", outputs="Out", inplace="X->Out", ignores="is_test mkldnn_data_type")
