@@ -167,8 +167,12 @@ def _assign_value(to: Translator, op: PirOp) -> None:
 
 
 def _cast(to: Translator, op: PirOp) -> None:
+    """Paddle 3 rounds to bfloat16, ``cast`` cuts."""
     made = to.by_table(op)
-    made.set_attr("in_dtype", _dtype_of(to, op.operands[0]), AttrType.INT)
+    given = _dtype_of(to, op.operands[0])
+    made.set_attr("in_dtype", given, AttrType.INT)
+    if made.attrs["out_dtype"] == DType.BF16 and given in (DType.FP32, DType.FP64, DType.FP16):
+        made.type = "cast_rounded"
 
 
 def _dtype_of(to: Translator, value: int) -> int:

@@ -67,10 +67,14 @@ class Correspondence:
 
 @dataclass(frozen=True, slots=True)
 class OldOperator:
-    """What is known about an operator of Paddle 2.6: the types of its attributes, the version of its meaning."""
+    """What is known about an operator of Paddle 2.6: the types of its attributes, the version of its meaning.
+
+    ``known`` is False for one that the table lacks.
+    """
 
     attrs: dict[str, AttrType]
     version: int = 0
+    known: bool = True
 
 
 @functools.cache
@@ -98,7 +102,9 @@ def operations() -> list[str]:
 @functools.cache
 def old_operator(type: str) -> OldOperator:
     """The facts of an old operator; empty for one that Paddle 2.6 does not have."""
-    found = _facts()["legacy"].get(type, {"attrs": {}})
+    found = _facts()["legacy"].get(type)
+    if found is None:
+        return OldOperator({}, known=False)
     return OldOperator({name: AttrType[kind] for name, kind in found["attrs"].items()}, found.get("version", 0))
 
 

@@ -24,7 +24,8 @@ VERSION: Final = 2006002
 _PD_OP: Final = "pd_op."
 _CONSTANTS: Final = frozenset({"pd_op.full", "pd_op.full_int_array"})
 _XSHAPE: Final = frozenset({"reshape2", "squeeze2", "unsqueeze2", "transpose2", "flatten_contiguous_range", "flatten2"})
-_IGNORED: Final = frozenset({"struct_name", "op_callstack", "place"})
+# Names for people, places, a hint, and the order of equal elements, which is always kept here.
+_IGNORED: Final = frozenset({"struct_name", "op_callstack", "place", "output_size", "stable"})
 # In-place operations that write to a variable which others go on reading: name -> the operand written to.
 _WRITES: Final = {"pd_op.increment_": 0, "pd_op.assign_out_": 1, "pd_op.array_write_": 0, "pd_op.assign_value_": 0}
 
