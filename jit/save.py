@@ -44,7 +44,7 @@ def save(layer: Any, path: str | os.PathLike[str], input_spec: Sequence[Any] | N
         raise InputError(f"The additional config ({unknown[0]}) of `paddle.jit.save` is not supported.")
     prefix = _checked_prefix(path)
     _check_supported(layer, configs)
-    writers: dict[str, Callable[[BinaryIO], object]] = {}
+    writers: dict[str | os.PathLike[str], Callable[[BinaryIO], object]] = {}
     for method, holder in layer._program_holder_dict.items():
         stem = prefix if method == "forward" else f"{prefix}.{method}"
         program = holder.saved_program
