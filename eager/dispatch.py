@@ -138,16 +138,18 @@ class BoundOp:
             value = self.kernel(*arrays) if given is inputs else self.kernel(*arrays, *inputs[len(given) :])
         except Exception as error:
             raise self.explain(error, inputs) from error
+        out: Any
         if self.single:
-            outputs: tuple[Any, ...] = (self._wrap(value, arrays, given),)
+            out = self._wrap(value, arrays, given)
+            outputs: tuple[Any, ...] = (out,)
         else:
-            outputs = tuple([None if each is None else self._wrap(each, arrays, given) for each in value])
+            out = outputs = tuple([None if each is None else self._wrap(each, arrays, given) for each in value])
         if mask & 0xFFFF:
             if state.enabled:
                 self._record_flat(mask, inputs, given, outputs)
             elif self.view:
                 outputs[0]._family = object()
-        return outputs[0] if self.single else outputs
+        return out
 
     def _record_flat(
         self, mask: int, inputs: Sequence[Argument], given: Sequence[Argument], outputs: tuple[Any, ...]
@@ -165,7 +167,7 @@ class BoundOp:
         except KeyError:
             plan = self.simple[mask] = self.plan(mask & 0xFFFF, inputs, outputs)
         if plan is not None:
-            node = OpNode(plan, given, mask, plan.keep(given, outputs), outputs)
+            node = OpNode.record(plan, given, mask, outputs)
             for index in plan.differentiable:
                 out = outputs[index]
                 out._edge = (node, index)
@@ -191,7 +193,7 @@ class BoundOp:
         if plan is None:
             return
         flat_in, flat_out = flatten(inputs), flatten(outputs)
-        node = OpNode(plan, flat_in, mask, plan.keep(flat_in, flat_out), flat_out)
+        node = OpNode.record(plan, flat_in, mask, flat_out)
         for index in plan.differentiable:
             if flat_out[index] is not None:
                 flat_out[index]._edge = (node, index)
@@ -233,9 +235,10 @@ class BoundOp:
                 return made
             value = np.asarray(value)
         whole = value.base is None
-        for index, held in enumerate(arrays):
+        for held in arrays:
             if value is held or not (whole or held is None or not same_memory(value, held)):
-                return view_of(inputs[index], value) if self.view and value.size else wrap(value.copy())
+                source = inputs[next(index for index, each in enumerate(arrays) if each is held)]
+                return view_of(source, value) if self.view and value.size else wrap(value.copy())
         made = _new(Tensor)
         made._array = value
         made._storage = Storage()

@@ -45,17 +45,18 @@ def _arithmetic(op: str, by_number: Callable[[Tensor, float], Tensor] | None, mi
 
     def method(self: Tensor, other: Any) -> Any:
         nonlocal apply
-        if by_number is not None and _is_number(other):
-            x = _float_for(self) if isinstance(other, float) else self
-            return by_number(x, other)
         if apply is None:
             apply = bind(op)
-        if not isinstance(other, Tensor) and not _is_operand(other):
-            return NotImplemented
-        if isinstance(other, Tensor) and other._array.dtype == self._array.dtype:
-            x, y = self, other
-        else:
+        x, y = self, other
+        if isinstance(other, Tensor):
+            if self._array.dtype != other._array.dtype:
+                x, y = _operands(self, other, mix)
+        elif by_number is not None and _is_number(other):
+            return by_number(_float_for(self) if isinstance(other, float) else self, other)
+        elif _is_operand(other):
             x, y = _operands(self, other, mix)
+        else:
+            return NotImplemented
         return apply(y, x) if swap else apply(x, y)
 
     return method

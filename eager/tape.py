@@ -26,35 +26,30 @@ if TYPE_CHECKING:
 
 __all__ = ["GradPlan", "OpNode", "PlanKey", "Saved"]
 
+_new = object.__new__
+
 PlanKey: TypeAlias = tuple[int, tuple[int, ...], tuple[int, ...]]
 """Which flat inputs need a gradient (bits), and the arities of input and output slots."""
 Binder: TypeAlias = "Callable[[str, dict[str, Any]], BoundOp]"
 
 
-class Saved(NamedTuple):
-    """A value kept for backward with the version it had (Paddle's ``TensorWrapper``)."""
+Saved: TypeAlias = tuple[Array, Storage, int, "str | None"]
+"""A value kept for backward: its array, the storage and version it had, its name (Paddle's ``TensorWrapper``).
 
-    array: Array
-    storage: Storage
-    version: int
-    name: str | None
+A plain tuple, since every recorded operator makes some.
+"""
 
-    def check(self, needed_by: str, slot: str) -> Array:
-        """The array, when nothing was written to its memory since.
 
-        Raises:
-            AutogradError: something was; names the tensor, both versions, and the two operators.
-        """
-        storage = self.storage
-        if storage.counter == self.version:
-            return self.array
-        raise AutogradError(
-            f"(PermissionDenied) Tensor '{self.name or ''}' used in gradient computation has been modified by an "
-            f"inplace operation. Its version is {storage.counter} but the expected version is {self.version}. "
-            f"Please fix your code to void calling an inplace operator after using the Tensor which will used in "
-            f"gradient computation. {needed_by} needs it (slot {slot}), {storage.writer} wrote to it last; "
-            f"use the out-of-place operator or write to a clone()."
-        )
+def overwritten(saved: Saved, needed_by: str, slot: str) -> AutogradError:
+    """The error for a kept value whose memory was written to since: names the tensor, versions and operators."""
+    _, storage, version, name = saved
+    return AutogradError(
+        f"(PermissionDenied) Tensor '{name or ''}' used in gradient computation has been modified by an inplace "
+        f"operation. Its version is {storage.counter} but the expected version is {version}. Please fix your code "
+        "to void calling an inplace operator after using the Tensor which will used in gradient computation. "
+        f"{needed_by} needs it (slot {slot}), {storage.writer} wrote to it last; use the out-of-place operator or "
+        "write to a clone()."
+    )
 
 
 class _Source(NamedTuple):
@@ -116,7 +111,7 @@ class GradPlan:
         return _Builder(operator, desc, key, bind).build()
 
     def keep(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
-        """What a node must hold: a :class:`Saved` per value, only shape and dtype where that is enough."""
+        """What a node must hold: a :data:`Saved` per value, only shape and dtype where that is enough."""
         kept: list[Any] = []
         for output, index, meta, _, _ in self.sources:
             tensor = outputs[index] if output else inputs[index]
@@ -126,7 +121,7 @@ class GradPlan:
                 kept.append((tensor._array.shape, tensor._array.dtype))
             else:
                 storage = tensor._storage
-                kept.append(Saved(tensor._array, storage, storage.counter, tensor._name))
+                kept.append((tensor._array, storage, storage.counter, tensor._name))
         return kept
 
     def keep_outputs(self, kept: list[Any], outputs: Sequence[Any]) -> None:
@@ -140,7 +135,7 @@ class GradPlan:
                 kept[at] = (
                     (tensor._array.shape, tensor._array.dtype)
                     if source.meta
-                    else Saved(tensor._array, storage, storage.counter, tensor._name)
+                    else (tensor._array, storage, storage.counter, tensor._name)
                 )
 
 
@@ -149,21 +144,27 @@ class OpNode(GradNode):
 
     __slots__ = ("plan", "saved", "shapes")
 
-    def __init__(
-        self, plan: GradPlan, inputs: Sequence[Any], mask: int, saved: list[Any], outputs: Sequence[Any]
-    ) -> None:
-        self.hooks = None
-        self.retained = None
-        self.plan = plan
-        self.saved: list[Any] | None = saved
+    plan: GradPlan
+    saved: list[Any] | None
+    shapes: list[Any] | None
+
+    @classmethod
+    def record(cls, plan: GradPlan, inputs: Sequence[Any], mask: int, outputs: Sequence[Any]) -> OpNode:
+        """The node of an op that just ran. ``mask`` has a bit per flat input that needs a gradient."""
+        node = _new(cls)
+        node.hooks = None
+        node.retained = None
+        node.plan = plan
+        node.saved = plan.keep(inputs, outputs)
         edges = []
         for each in inputs:
             edges.append((each._edge or edge_of(each)) if mask & 1 else None)
             mask >>= 1
-        self.edges = edges
-        self.shapes: Any = None
+        node.edges = edges
+        node.shapes = None
         if plan.fill and len(outputs) > 1:
-            self.shapes = [None if each is None else (each._array.shape, each._array.dtype) for each in outputs]
+            node.shapes = [None if each is None else (each._array.shape, each._array.dtype) for each in outputs]
+        return node
 
     @property
     def width(self) -> int:
@@ -191,12 +192,15 @@ class OpNode(GradNode):
         frame: Frame = [None] * plan.size
         saved: Any = self.saved
         for source, value in zip(plan.sources, saved, strict=True):
-            if type(value) is Saved:
-                if value.storage.counter != value.version:
-                    value.check(self.name(), source.slot)
-                frame[source.frame] = value.array
-            elif value is not None:
-                frame[source.frame] = value if type(value) is Meta else Meta(*value)
+            if value is None or type(value) is Meta:
+                frame[source.frame] = value
+            elif source.meta:
+                frame[source.frame] = Meta(*value)
+            else:
+                array, storage, version, _ = value
+                if storage.counter != version:
+                    raise overwritten(value, self.name(), source.slot)
+                frame[source.frame] = array
         for index, at in enumerate(plan.grads_at):
             if at:
                 grad = grads[index]
@@ -217,10 +221,12 @@ class OpNode(GradNode):
         frame: Frame = [None] * plan.size
         saved: Any = self.saved
         for source, value in zip(plan.sources, saved, strict=True):
-            if type(value) is Saved:
+            if value is None or type(value) is Meta:
+                frame[source.frame] = value
+            elif source.meta:
+                frame[source.frame] = Meta(*value)
+            else:
                 frame[source.frame] = self._recover(source, value)
-            elif value is not None:
-                frame[source.frame] = value if type(value) is Meta else Meta(*value)
         for index, at in enumerate(plan.grads_at):
             if at:
                 grad = grads[index]
@@ -234,8 +240,11 @@ class OpNode(GradNode):
 
     def _recover(self, source: _Source, value: Saved) -> Tensor:
         """A tensor over a kept value, in its old place in the graph."""
-        made = wrap(value.check(self.name(), source.slot))
-        made._storage = value.storage
+        array, storage, version, _ = value
+        if storage.counter != version:
+            raise overwritten(value, self.name(), source.slot)
+        made = wrap(array)
+        made._storage = storage
         edge = (self, source.at) if source.output else self.edges[source.at]
         if edge is not None:
             made._edge = edge
