@@ -25,29 +25,23 @@ def _axis(axis_tensor: Any, axis: int) -> int:
     return axis if axis_tensor is None else as_ints(array_of(axis_tensor))[0]
 
 
-def _checked(parts: Sequence[Array], axis: int) -> int:
-    """The axis to join along; refuses parts that differ in rank, dtype or another dimension."""
+def _refuse_mixed(parts: Sequence[Array]) -> None:
+    """Refuse parts of several dtypes, which numpy would promote."""
     if not parts:
         raise ValueError("X holds no tensor to join")
-    first = parts[0]
-    at = normalize_axis(axis, first.ndim)
-    _one_dtype(parts)
-    for number, part in enumerate(parts[1:], 1):
-        same = part.ndim == first.ndim and all(
-            a == b for i, (a, b) in enumerate(zip(part.shape, first.shape, strict=True)) if i != at
-        )
-        if not same:
-            raise ValueError(
-                f"X[{number}] has shape {list(part.shape)}, X[0] has {list(first.shape)}: "
-                f"they may differ in dimension {at} only"
-            )
-    return at
-
-
-def _one_dtype(parts: Sequence[Array]) -> None:
+    dtype = parts[0].dtype
     for number, part in enumerate(parts):
-        if part.dtype != parts[0].dtype:
-            raise TypeError(f"X[{number}] is {part.dtype}, X[0] is {parts[0].dtype}: one dtype is needed")
+        if part.dtype != dtype:
+            raise TypeError(f"X[{number}] is {part.dtype}, X[0] is {dtype}: one dtype is needed")
+
+
+def _misfit(parts: Sequence[Array], axis: int | None) -> str:
+    """Why the parts cannot be joined along ``axis``, or side by side (None)."""
+    shapes = ", ".join(str(list(part.shape)) for part in parts)
+    if axis is None:
+        return f"X holds shapes {shapes}, stack needs one shape"
+    at = normalize_axis(axis, parts[0].ndim)
+    return f"X holds shapes {shapes}, they may differ in dimension {at} only"
 
 
 def _joined_lod(parts: Sequence[Any], at: int) -> list[list[int]]:
@@ -73,7 +67,11 @@ def concat(x: Sequence[Any], axis_tensor: Any, *, axis: int = 0) -> Any:
     at = _axis(axis_tensor, axis)
     if arrays and arrays[0].ndim == 0:
         arrays = [part.reshape(1) for part in arrays]
-    out = np.concatenate(arrays, _checked(arrays, at))
+    _refuse_mixed(arrays)
+    try:
+        out = np.concatenate(arrays, at)
+    except ValueError:
+        raise ValueError(_misfit(arrays, at)) from None
     if type(x[0]) is LoDTensor:
         return LoDTensor(out, _joined_lod(x, normalize_axis(at, out.ndim)))
     return out
@@ -139,11 +137,12 @@ split.gradient_op("concat", takes="X=Out@GRAD* AxisTensor?", gives="Out=X@GRAD")
 @operator("stack", inputs="X*", outputs="Y")
 def stack(x: Sequence[Array], *, axis: int = 0) -> Array:
     """The tensors, all of one shape, side by side along a new dimension."""
-    if any(part.shape != x[0].shape for part in x):
-        shapes = ", ".join(str(list(part.shape)) for part in x)
-        raise ValueError(f"X holds shapes {shapes}, stack needs one shape")
-    _one_dtype(x)
-    return np.stack(x, normalize_axis(axis, x[0].ndim + 1))
+    _refuse_mixed(x)
+    at = normalize_axis(axis, x[0].ndim + 1)
+    try:
+        return np.stack(x, at)
+    except ValueError:
+        raise ValueError(_misfit(x, None)) from None
 
 
 def _slices(x: Array, axis: int) -> list[Array]:

@@ -39,6 +39,8 @@ def filled(shape: Ints, value: Any, dtype: np.dtype[Any]) -> Array:
     """An array of one value; zeros come from untouched pages. A value out of range wraps as a C cast does."""
     if value == 0 and not (isinstance(value, float) and math.copysign(1.0, value) < 0):
         return np.zeros(shape, dtype)
+    if dtype.kind == "f" and abs(value) < 60000:  # in range of every float type
+        return np.full(shape, value, dtype)
     with np.errstate(over="ignore", invalid="ignore"):
         return np.full(shape, np.asarray(value).astype(dtype), dtype)
 

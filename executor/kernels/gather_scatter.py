@@ -56,11 +56,18 @@ def _gather_index(index: Array) -> Array:
     return index.reshape(-1) if index.ndim == 2 else index
 
 
+def _taken(x: Array, index: Array, axis: int) -> Array:
+    try:
+        return np.take(x, index, axis)
+    except IndexError:
+        checked_index(index, x.shape[axis], "Index")  # says which entry it is
+        raise
+
+
 @operator("gather", inputs="X Index Axis?", outputs="Out")
 def gather(x: Array, index: Array, axis_tensor: Any, *, axis: int = 0) -> Array:
     """The slices of X along ``axis`` that Index names; a 0-d Index drops the dimension."""
-    at = _gather_axis(axis_tensor, axis, x.ndim)
-    return np.take(x, checked_index(_gather_index(index), x.shape[at], "Index"), at)
+    return _taken(x, _gather_index(index), _gather_axis(axis_tensor, axis, x.ndim))
 
 
 @gather.gradient(takes="X~ Index Axis? Out@GRAD", gives="X@GRAD")
@@ -114,8 +121,7 @@ gather_nd_grad.gradient_op("gather_nd", takes="X=X@GRAD@GRAD Index", gives="Out=
 @operator("index_select", inputs="X Index", outputs="Out")
 def index_select(x: Array, index: Array, *, dim: int = 0) -> Array:
     """The slices of X along ``dim`` that the vector Index names."""
-    at = normalize_axis(dim, x.ndim)
-    return np.take(x, checked_index(_gather_index(index).reshape(-1), x.shape[at], "Index"), at)
+    return _taken(x, _gather_index(index).reshape(-1), normalize_axis(dim, x.ndim))
 
 
 @index_select.gradient(takes="X~ Index Out@GRAD", gives="X@GRAD")

@@ -90,14 +90,18 @@ def _sorted_rows(rows: Array, descending: bool, settle: Callable[[Array, bool], 
     return order
 
 
-def _repeats(ordered: Array) -> Array:
-    """Which sorted rows hold equal elements (several NaN count as equal)."""
-    equal = ordered[:, 1:] == ordered[:, :-1]
+def _equals(ordered: Array) -> Array:
+    """Where an element of a sorted row equals the one before (NaN equals NaN)."""
+    equal: Array = ordered[:, 1:] == ordered[:, :-1]
     if ordered.dtype.kind not in "iub":
         unordered = np.isnan(ordered)
         equal |= unordered[:, 1:] & unordered[:, :-1]
-    repeated: Array = equal.any(axis=1)
-    return repeated
+    return equal
+
+
+def _repeats(ordered: Array) -> Array:
+    """Which sorted rows hold equal elements."""
+    return np.asarray(_equals(ordered).any(axis=1))
 
 
 def _stable_rows(rows: Array, descending: bool) -> Array:
@@ -109,12 +113,14 @@ def _stable_rows(rows: Array, descending: bool) -> Array:
 
 
 def _arranged(rows: Array, descending: bool, arrange: Callable[[list[int]], list[int]]) -> Array:
-    """Each row ordered by an algorithm of :mod:`.tie_order`."""
-    made = []
-    for row in rows:
-        ranks = np.unique(row, return_inverse=True)[1].reshape(-1)
-        made.append(arrange((ranks.max() - ranks if descending else ranks).tolist()))
-    return np.array(made, np.int64)
+    """Each row ordered by an algorithm of :mod:`.tie_order`, which sees the ranks of its elements."""
+    order = _stable_rows(rows, descending)
+    ordered = np.take_along_axis(rows, order, 1)
+    steps = np.zeros(rows.shape, np.int64)
+    steps[:, 1:] = ~_equals(ordered)
+    ranks = np.empty_like(steps)
+    np.put_along_axis(ranks, order, np.cumsum(steps, axis=1), 1)
+    return np.array([arrange(row) for row in ranks.tolist()], np.int64)
 
 
 def _paddle_rows(rows: Array, descending: bool) -> Array:
