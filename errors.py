@@ -32,7 +32,7 @@ class FormatError(OarlockError, ValueError, RuntimeError):
     """
 
 
-class NotFoundError(OarlockError, ValueError, RuntimeError):
+class NotFoundError(OarlockError, FileNotFoundError, ValueError, RuntimeError):
     """A model file that is needed does not exist. The message lists what was looked for and what lies there."""
 
 

@@ -248,8 +248,9 @@ class ProgramDesc:
             block = self.blocks[block.parent_idx]
 
     def op_version(self, op_type: str) -> int:
-        """The version of an operator's meaning that the file was written with."""
-        return (self.op_versions or {}).get(op_type, 0)
+        """The version of an operator's meaning that the file was written with; a grad op has its operator's."""
+        versions = self.op_versions or {}
+        return versions.get(op_type, versions.get(op_type.removesuffix("_grad"), 0))
 
     def persistables(self) -> list[VarDesc]:
         """Every variable stored with the model, each name once, in block order."""
