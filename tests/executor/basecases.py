@@ -6,7 +6,6 @@ what the case gave before; no expected number is stored.
 
 from __future__ import annotations
 
-import copy
 import importlib.util
 import json
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from oarlock.ir.desc import EMPTY_VAR, GRAD_SUFFIX, BlockDesc, OpDesc, ProgramDe
 from oarlock.ir.dtypes import bfloat16, from_numpy
 from oarlock.ir.registry import lookup
 
-__all__ = ["BaseCase", "cases", "differ", "gradients", "run"]
+__all__ = ["BaseCase", "backward", "cases", "differ", "gradients", "run"]
 
 FILE = Path(__file__).resolve().parent.parent / "data" / "sweep.npz"
 
@@ -68,7 +67,8 @@ def cases() -> dict[str, list[BaseCase]]:
 def _by_hand(op: str, inputs: dict[str, list[Any]], attrs: dict[str, Any], moved: dict[str, Any]) -> BaseCase:
     """A case with one argument in every output slot, as many as there are inputs in a list slot."""
     declared = lookup(op)
-    many = max((len(values) for values in inputs.values()), default=1)
+    lists = [slot.name for slot in declared.inputs if slot.many and slot.name in inputs]
+    many = attrs.get("num") or (len(inputs[lists[0]]) if lists else 1)
     counts = {slot.name: many if slot.many else 1 for slot in declared.outputs}
     ragged = any(isinstance(value, (LoDTensor, TensorArray)) for values in inputs.values() for value in values)
     return BaseCase(op, attrs, inputs, counts, {}, declared.lod or ragged, moved)
@@ -133,23 +133,30 @@ def run(case: BaseCase) -> dict[str, Any]:
     return _execute(program, [op], feeds, list(op.output_names()), case.lod)
 
 
-def gradients(case: BaseCase) -> dict[str, Any]:
-    """The gradients by name, for cotangents that run through a few values; {} where there is no gradient."""
+def backward(case: BaseCase) -> tuple[list[OpDesc], dict[str, Any]]:
+    """The grad ops, and the values by name that they may read: inputs, outputs, cotangents."""
     program, op, feeds = _program(case)
     maker = lookup(case.op).grad_maker
     if maker is None:
-        return {}
+        return [], feeds
     values = _execute(program, [op], feeds, list(op.output_names()), case.lod)
-    grads = maker(op, frozenset())
     given = {**feeds, **{name: value for name, value in values.items() if value is not None}}
     for name, value in values.items():
         if value is not None and not isinstance(value, (list, SelectedRows)):
             given[name + GRAD_SUFFIX] = _cotangent(value)
+    return maker(op, frozenset()), given
+
+
+def gradients(case: BaseCase) -> dict[str, Any]:
+    """The gradients by name, for cotangents that run through a few values; {} where there is no gradient."""
+    grads, given = backward(case)
     made = {name for grad in grads for name in grad.output_names()}
     for grad in grads:
         for slot, names in grad.inputs.items():
             grad.inputs[slot] = [name if name in given or name in made else EMPTY_VAR for name in names]
-    return _execute(program, grads, copy.copy(given), sorted(made - {EMPTY_VAR, ""}), case.lod)
+    if not grads:
+        return {}
+    return _execute(_program(case)[0], grads, given, sorted(made - {EMPTY_VAR, ""}), case.lod)
 
 
 def _cotangent(value: Any) -> Any:

@@ -7,7 +7,7 @@ cotangent ``c`` and a random direction ``v``, ``Re sum(conj(grad) * v)`` must eq
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +53,7 @@ def check_gradient(
     eps: float = 1e-6,
     directions: int = 3,
     seed: int = 0,
+    before_run: Callable[[], None] | None = None,
 ) -> dict[str, Any]:
     """Compare the gradient of an operator with central differences; returns the gradients by input argument.
 
@@ -67,6 +68,7 @@ def check_gradient(
         declared: shapes that the program declares for output slots.
         without: output slots that the op does not have.
         version: the op version to look up, default the newest.
+        before_run: called before every forward run, to start the global random generator again.
 
     Raises:
         AssertionError: the gradient is wrong, missing, of another shape or dtype, or an input was written to.
@@ -76,10 +78,12 @@ def check_gradient(
     grads = _grad_ops(case)
     forward = _compile(case, [case.op], list(case.feeds), list(case.op.output_names()))
     names = list(case.op.output_names())
+    if before_run is not None:
+        before_run()
     values = dict(zip(names, forward.run(_copies(case.feeds)), strict=True))
     cotangents = _cotangents(case, grads, values, outputs, np.random.default_rng(seed))
     found = _run_backward(case, grads, cotangents, values, wrt)
-    loss = _Loss(forward, case.feeds, names, cotangents)
+    loss = _Loss(forward, case.feeds, names, cotangents, before_run)
     for name, gradient in found.items():
         rng = np.random.default_rng(seed + 1)
         for _ in range(directions):
@@ -150,9 +154,7 @@ def _copy(value: Any) -> Any:
 
 
 def _copies(feeds: Mapping[str, Any]) -> list[Any]:
-    return [
-        LoDTensor(v.array.copy(), v.lod) if isinstance(v, LoDTensor) else v.copy() for v in feeds.values()
-    ]
+    return [LoDTensor(v.array.copy(), v.lod) if isinstance(v, LoDTensor) else v.copy() for v in feeds.values()]
 
 
 def _is_floating(value: Any) -> bool:
@@ -216,9 +218,7 @@ def _run_backward(
     plan = _compile(case, grads, list(given), [name + GRAD_SUFFIX for name in wanted])
     found = dict(zip(wanted, map(array_of, plan.run(given.values())), strict=True))
     for name, kept in before.items():
-        np.testing.assert_array_equal(
-            array_of(given[name]), kept, f"{case.op.type}: the gradient wrote to {name}"
-        )
+        np.testing.assert_array_equal(array_of(given[name]), kept, f"{case.op.type}: the gradient wrote to {name}")
     for name, gradient in found.items():
         like = array_of(case.feeds[name])
         shown = f"{gradient.dtype}{list(gradient.shape)}"
@@ -234,6 +234,7 @@ class _Loss:
     feeds: dict[str, Any]
     names: list[str]
     cotangents: dict[str, Any]
+    before_run: Callable[[], None] | None = None
 
     def at(self, name: str, array: Any) -> Any:
         """``L`` with ``array`` in the place of input ``name``."""
@@ -241,6 +242,8 @@ class _Loss:
         value = feeds[name]
         feeds[name] = LoDTensor(array, value.lod) if isinstance(value, LoDTensor) else array
         kept = array.copy()
+        if self.before_run is not None:
+            self.before_run()
         results = dict(zip(self.names, self.forward.run(feeds.values()), strict=True))
         np.testing.assert_array_equal(array, kept, f"the forward kernel wrote to {name}")
         return sum(_project(array_of(c), array_of(results[out])) for out, c in self.cotangents.items())

@@ -509,12 +509,31 @@ def _quantised_and_random() -> list[tuple[Any, ...]]:
     ]
 
 
-ALONG = """
-    elementwise_add elementwise_sub elementwise_mul elementwise_div elementwise_max elementwise_min elementwise_pow
-    elementwise_mod elementwise_floordiv elementwise_fmax elementwise_fmin elementwise_heaviside grad_add equal
-    not_equal less_than less_equal greater_than greater_equal fused_elementwise_add fused_elementwise_sub
-    fused_elementwise_mul fused_elementwise_div
-    """.split()
+ALONG = [
+    "elementwise_add",
+    "elementwise_sub",
+    "elementwise_mul",
+    "elementwise_div",
+    "elementwise_max",
+    "elementwise_min",
+    "elementwise_pow",
+    "elementwise_mod",
+    "elementwise_floordiv",
+    "elementwise_fmax",
+    "elementwise_fmin",
+    "elementwise_heaviside",
+    "grad_add",
+    "equal",
+    "not_equal",
+    "less_than",
+    "less_equal",
+    "greater_than",
+    "greater_equal",
+    "fused_elementwise_add",
+    "fused_elementwise_sub",
+    "fused_elementwise_mul",
+    "fused_elementwise_div",
+]
 
 
 def _axes_and_ties() -> list[tuple[Any, ...]]:

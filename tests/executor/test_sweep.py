@@ -29,27 +29,122 @@ ABSENT = {
     "other hardware": ("_xpu", "sparse_"),
     "primitive operators of Paddle's automatic differentiation, never in a saved program": ("_p",),
 }
-DEVICES_AND_SERVERS = """
-    all_gather all_reduce all_to_all alltoall barrier broadcast c_allgather c_allreduce_max c_allreduce_min
-    c_allreduce_prod c_allreduce_sum c_broadcast c_comm_init c_comm_init_all c_comm_init_multitrainer c_concat
-    c_gen_xccl_id c_identity c_reduce_max c_reduce_min c_reduce_prod c_reduce_sum c_reducescatter c_scatter
-    c_softmax_with_cross_entropy c_split c_sync_calc_stream c_sync_comm_stream c_wait_comm c_wait_compute dist_concat
-    distributed_fused_lamb distributed_fused_lamb_init distributed_lookup_table distributed_push_sparse fetch_barrier
-    global_gather global_scatter heter_listen_and_serv listen_and_serv mp_allreduce_sum p_recv p_recv_array p_send
-    p_send_array partial_allgather partial_recv partial_send pull_box_extended_sparse pull_box_sparse pull_gpups_sparse
-    pull_sparse pull_sparse_v2 push_dense recv_v2 reduce reduce_scatter send send_and_recv send_barrier send_v2
-    dgc_clip_by_norm dgc_momentum alloc_float_status clear_float_status get_float_status check_memory_continue
-    """.split()
-READERS_AND_RUNNERS = """
-    copy_cross_scope create_double_buffer_reader create_py_reader data decode_jpeg delete_var depend dequeue enqueue
-    fake_init faster_tokenizer feed fetch fetch_v2 get_places load load_combine py_func pylayer queue_generator read
-    read_file recurrent run_program save save_combine shadow_output
-    """.split()
-KERNELS_OF_GPUS_ONLY = """
-    batch_fc block_multihead_attention fused_dconv_drelu_dbn fused_scale_bias_add_relu fused_scale_bias_relu_conv_bn
-    llm_int8_linear masked_multihead_attention moe pyramid_hash rank_attention squeeze_excitation_block unzip
-    variable_length_memory_efficient_attention weight_dequantize weight_only_linear weight_quantize
-    """.split()
+DEVICES_AND_SERVERS = [
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "alltoall",
+    "barrier",
+    "broadcast",
+    "c_allgather",
+    "c_allreduce_max",
+    "c_allreduce_min",
+    "c_allreduce_prod",
+    "c_allreduce_sum",
+    "c_broadcast",
+    "c_comm_init",
+    "c_comm_init_all",
+    "c_comm_init_multitrainer",
+    "c_concat",
+    "c_gen_xccl_id",
+    "c_identity",
+    "c_reduce_max",
+    "c_reduce_min",
+    "c_reduce_prod",
+    "c_reduce_sum",
+    "c_reducescatter",
+    "c_scatter",
+    "c_softmax_with_cross_entropy",
+    "c_split",
+    "c_sync_calc_stream",
+    "c_sync_comm_stream",
+    "c_wait_comm",
+    "c_wait_compute",
+    "dist_concat",
+    "distributed_fused_lamb",
+    "distributed_fused_lamb_init",
+    "distributed_lookup_table",
+    "distributed_push_sparse",
+    "fetch_barrier",
+    "global_gather",
+    "global_scatter",
+    "heter_listen_and_serv",
+    "listen_and_serv",
+    "mp_allreduce_sum",
+    "p_recv",
+    "p_recv_array",
+    "p_send",
+    "p_send_array",
+    "partial_allgather",
+    "partial_recv",
+    "partial_send",
+    "pull_box_extended_sparse",
+    "pull_box_sparse",
+    "pull_gpups_sparse",
+    "pull_sparse",
+    "pull_sparse_v2",
+    "push_dense",
+    "recv_v2",
+    "reduce",
+    "reduce_scatter",
+    "send",
+    "send_and_recv",
+    "send_barrier",
+    "send_v2",
+    "dgc_clip_by_norm",
+    "dgc_momentum",
+    "alloc_float_status",
+    "clear_float_status",
+    "get_float_status",
+    "check_memory_continue",
+]
+READERS_AND_RUNNERS = [
+    "copy_cross_scope",
+    "create_double_buffer_reader",
+    "create_py_reader",
+    "data",
+    "decode_jpeg",
+    "delete_var",
+    "depend",
+    "dequeue",
+    "enqueue",
+    "fake_init",
+    "faster_tokenizer",
+    "feed",
+    "fetch",
+    "fetch_v2",
+    "get_places",
+    "load",
+    "load_combine",
+    "py_func",
+    "pylayer",
+    "queue_generator",
+    "read",
+    "read_file",
+    "recurrent",
+    "run_program",
+    "save",
+    "save_combine",
+    "shadow_output",
+]
+KERNELS_OF_GPUS_ONLY = [
+    "batch_fc",
+    "block_multihead_attention",
+    "fused_dconv_drelu_dbn",
+    "fused_scale_bias_add_relu",
+    "fused_scale_bias_relu_conv_bn",
+    "llm_int8_linear",
+    "masked_multihead_attention",
+    "moe",
+    "pyramid_hash",
+    "rank_attention",
+    "squeeze_excitation_block",
+    "unzip",
+    "variable_length_memory_efficient_attention",
+    "weight_dequantize",
+    "weight_only_linear",
+    "weight_quantize",
+]
 
 # Declared otherwise than Paddle 2.6.2 registers it.
 NEWER = "of Paddle 3, programs of 2.6 do not have it"
@@ -61,7 +156,15 @@ DIFFERENCES = {
     **{
         (op, name): ONEDNN
         for op in ("conv2d", "conv3d", "depthwise_conv2d", "conv3d_transpose", "fused_conv2d", "fused_conv3d")
-        for name in "fuse_activation fuse_alpha fuse_beta fuse_relu fuse_residual_connection Bias ResidualData".split()
+        for name in [
+            "fuse_activation",
+            "fuse_alpha",
+            "fuse_beta",
+            "fuse_relu",
+            "fuse_residual_connection",
+            "Bias",
+            "ResidualData",
+        ]
     },
     **{(op, "qmax"): OLDER for op in ("quantize_linear", "dequantize_linear")},
     **{(op, "ZeroPoint"): "read only when asymmetric" for op in ("quantize_linear", "dequantize_linear")},
