@@ -43,8 +43,16 @@ class TranslatedLayer(Layer):
         self._register_tensors()
         self._store = LayerParams(self._tensors)
         self._methods = {name: _Method(name, holder, self) for name, holder in holders.items()}
-        self._is_test = True
         self.training = False
+
+    @property
+    def _is_test(self) -> bool:
+        """Whether calls run the inference program: follows ``training``, which a layer around this one may set."""
+        return not self.training
+
+    @_is_test.setter
+    def _is_test(self, is_test: bool) -> None:
+        self.training = not is_test
 
     def _register_tensors(self) -> None:
         parameters = buffers = 0
@@ -91,12 +99,10 @@ class TranslatedLayer(Layer):
 
     def train(self) -> None:
         """Switch to train mode."""
-        self._is_test = False
         self.training = True
 
     def eval(self) -> None:
         """Switch to inference mode."""
-        self._is_test = True
         self.training = False
 
     def program(self, method_name: str = "forward") -> ProgramDesc:

@@ -186,6 +186,19 @@ def test_dropout_draws_in_training_and_rests_in_eval() -> None:
     assert np.array_equal(layer(x).numpy(), layer(x).numpy())
 
 
+def test_a_layer_around_a_loaded_one_switches_its_mode() -> None:
+    """Real Paddle sets ``training`` of the inner layer and goes on inferring."""
+    outer = oarlock.nn.Sequential(load("dropout_upscale"), oarlock.nn.Linear(2, 2))
+    inner = outer[0]
+    (x,) = inputs(inner)
+    assert np.array_equal(inner(x).numpy(), inner(x).numpy())
+    outer.train()
+    assert not np.array_equal(inner(x).numpy(), inner(x).numpy())
+    outer.eval()
+    assert np.array_equal(inner(x).numpy(), inner(x).numpy())
+    assert (inner.training, inner._is_test) == (False, True)
+
+
 def test_what_a_dropped_forward_kept_is_freed(layer: TranslatedLayer) -> None:
     layer.train()
     output = layer(*inputs(layer))
