@@ -120,7 +120,8 @@ def _arranged(rows: Array, descending: bool, arrange: Callable[[list[int]], list
     steps[:, 1:] = ~_equals(ordered)
     ranks = np.empty_like(steps)
     np.put_along_axis(ranks, order, np.cumsum(steps, axis=1), 1)
-    return np.array([arrange(row) for row in ranks.tolist()], np.int64)
+    listed: Any = ranks.tolist()
+    return np.array([arrange(row) for row in listed], np.int64)
 
 
 def _paddle_rows(rows: Array, descending: bool) -> Array:
