@@ -28,6 +28,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("names", nargs="*", metavar="OP", help="only these, in full")
     parser.add_argument("--missing", metavar="MODEL", help="what MODEL needs and oarlock lacks; exit code 1 if any")
+    parser.add_argument("--inplace", action="store_true", help="the functions that write over their input instead")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(handler=_ops)
 
@@ -35,6 +36,8 @@ def add_parser(commands: Any) -> None:
 def _ops(args: argparse.Namespace) -> int:
     if args.missing:
         return _missing(args.missing, args.json)
+    if args.inplace:
+        return _inplace(args.json)
     kernels.import_families()
     rows = [_facts(each) for each in registered() if each.forward_of is None]
     if args.names:
@@ -56,6 +59,21 @@ def _named(rows: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]
             near = difflib.get_close_matches(name, by_type, 3)
             raise InputError(f"there is no operator '{name}'" + (f"; near are {', '.join(near)}" if near else ""))
     return [by_type[name] for name in names]
+
+
+def _inplace(as_json: bool) -> int:
+    from ..eager.inplace import listed  # the other commands do without eager mode
+
+    rows = [dict(zip(("name", "operator", "input", "output"), row, strict=True)) for row in listed()]
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    width = max(len(row["name"]) for row in rows)
+    for row in rows:
+        slots = f"{row['input']} -> {row['output']}" if row["input"] else "made of several operators"
+        print(f"{row['name']:<{width}} {row['operator']:<22} {slots}")
+    print(f"{len(rows)} in-place functions")
+    return 0
 
 
 def _missing(path: str, as_json: bool) -> int:

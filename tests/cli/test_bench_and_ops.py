@@ -99,3 +99,12 @@ def test_what_a_model_lacks(
     assert capsys.readouterr().out == "made_up 1\n"
     assert main(["ops", "--missing", str(tmp_path / "net"), "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == {"made_up": 1}
+
+
+def test_ops_inplace_names_what_is_written_over(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["ops", "--inplace"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert ["exp_", "exp", "X", "->", "Out"] in [line.split() for line in lines]
+    assert main(["ops", "--inplace", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {"name": "reshape_", "operator": "reshape2", "input": "X", "output": "Out"} in rows
