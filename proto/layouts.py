@@ -55,9 +55,7 @@ class ModelFiles:
     info: str | None = None
 
 
-def find_model(
-    path: StrPath, model_filename: str | None = None, params_filename: str | None = None
-) -> ModelFiles:
+def find_model(path: StrPath, model_filename: str | None = None, params_filename: str | None = None) -> ModelFiles:
     """The files of the model at ``path``: a prefix, a folder, or a program file.
 
     As a prefix, ``path`` is what was given to ``jit.save``; dots in it are part of the name. When both
@@ -154,8 +152,7 @@ def _from_file(path: str, params_filename: str | None) -> ModelFiles:
     if is_pickle(head) or head[:4] == b"\0\0\0\0":
         prefix = os.path.splitext(path.removesuffix(".info"))[0]
         raise FormatError(
-            f"{shown(path)} holds parameters, not a program: pass the model's prefix, "
-            f"such as {shown(prefix)!r}"
+            f"{shown(path)} holds parameters, not a program: pass the model's prefix, such as {shown(prefix)!r}"
         )
     folder, name = os.path.split(path)
     params = None if params_filename is None else os.path.join(folder, params_filename)
@@ -203,9 +200,7 @@ def _only_program(folder: str) -> str:
     if len(programs) > 1:
         _refuse_several(folder, programs)
     if not programs:
-        raise NotFoundError(
-            f"no model in folder {shown(folder)!r}: no file there is a program; {listing(folder)}"
-        )
+        raise NotFoundError(f"no model in folder {shown(folder)!r}: no file there is a program; {listing(folder)}")
     return programs[0]
 
 

@@ -67,9 +67,7 @@ def parameter_path(folder: str, name: str) -> str:
     if "\\" in name and os.sep == "\\":
         parts = name.replace("\\", "/").split("/")
     if not name or "\0" in name or any(part in ("", ".", "..") for part in parts) or os.path.isabs(name):
-        raise FormatError(
-            f"parameter {name!r:.200} names no file inside the model's folder {shown(folder)!r}"
-        )
+        raise FormatError(f"parameter {name!r:.200} names no file inside the model's folder {shown(folder)!r}")
     path = os.path.join(folder, *parts)
     root, target = os.path.realpath(folder or "."), os.path.realpath(path)
     if os.path.commonpath([root, target]) != root:

@@ -97,9 +97,7 @@ def read_tensor(path_or_buffer: StrPath | Buffer, *, source: str | None = None) 
     record, position = read_record(data, 0, source)
     if position != len(data):
         left = len(data) - position
-        raise FormatError(
-            f"{source}, offset {position}: {left} bytes left over behind the one record expected"
-        )
+        raise FormatError(f"{source}, offset {position}: {left} bytes left over behind the one record expected")
     return record
 
 

@@ -48,9 +48,7 @@ def decode_program(data: bytes, factory: DescFactory[ProgramT], *, source: str) 
     except ValueError as error:
         raise FormatError(f"{source} is not a program: its {len(data)} bytes{_looks_like(data)}") from error
     if not message.blocks:
-        raise FormatError(
-            f"{source} is not a program: its {len(data)} bytes hold no block{_looks_like(data)}"
-        )
+        raise FormatError(f"{source} is not a program: its {len(data)} bytes hold no block{_looks_like(data)}")
     message.DiscardUnknownFields()
     plain = message.SerializePartialToString() == data
     program: ProgramT = _Decoder(factory, source).program(message, None if plain else data)
@@ -227,9 +225,7 @@ class _Decoder:
         name, code = to_text(message.name), message.type
         field = _VAR_ATTR_FIELDS.get(code)
         if field is None or not message.HasField("name"):
-            raise ValueError(
-                f"its attribute {name!r} has type {kind_name(code)}; known are INT, STRING, INTS"
-            )
+            raise ValueError(f"its attribute {name!r} has type {kind_name(code)}; known are INT, STRING, INTS")
         held = getattr(message, field)
         value = to_text(held) if field == "s" else list(held) if field == "ints" else held
         return name, self._factory.attr_type(code), value
@@ -299,16 +295,12 @@ def _encode_block(block: BlockLike) -> bytes:
         try:
             parts.append(wire.field_bytes(3, _encode_var(var)))
         except (TypeError, ValueError) as error:
-            raise ProgramError(
-                f"block {block.idx}, variable {var.name!r}: cannot be saved: {error}"
-            ) from error
+            raise ProgramError(f"block {block.idx}, variable {var.name!r}: cannot be saved: {error}") from error
     for index, op in enumerate(block.ops):
         try:
             parts.append(wire.field_bytes(4, _encode_op(op)))
         except (TypeError, ValueError) as error:
-            raise ProgramError(
-                f"block {block.idx}, op {index} ({op.type}): cannot be saved: {error}"
-            ) from error
+            raise ProgramError(f"block {block.idx}, op {index} ({op.type}): cannot be saved: {error}") from error
     if block.forward_block_idx is not None:
         parts.append(wire.varint_field(5, block.forward_block_idx))
     return wire.merge(b"".join(parts), block.unknown)

@@ -68,9 +68,7 @@ class _Writer:
         elif isinstance(value, (list, tuple)):
             self.sequence(value, depth)
         else:
-            raise InputError(
-                f"cannot save a {type(value).__name__}: expected arrays, containers, text or numbers"
-            )
+            raise InputError(f"cannot save a {type(value).__name__}: expected arrays, containers, text or numbers")
 
     def integer(self, value: int) -> None:
         if -(2**31) <= value < 2**31:

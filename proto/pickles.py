@@ -119,8 +119,7 @@ def _read_raw(data: Buffer, source: str) -> Any:
         return read_selected_rows(data, source)
     except FormatError:
         raise FormatError(
-            f"{source}: neither a pickle (it begins with {bytes(data[:4]).hex(' ')}) nor one tensor record: "
-            f"{problem}"
+            f"{source}: neither a pickle (it begins with {bytes(data[:4]).hex(' ')}) nor one tensor record: {problem}"
         ) from None
 
 
@@ -143,8 +142,7 @@ def _join_pieces(state: dict[Any, Any], source: str) -> dict[Any, Any]:
         count = sum(part.size for part in found)
         if len(found) != len(parts) or not parts or len(shape) > 32 or count != prod(shape):
             raise FormatError(
-                f"{where}: {len(parts)} pieces with {count} elements do not make an array of shape "
-                f"{list(shape)[:32]}"
+                f"{where}: {len(parts)} pieces with {count} elements do not make an array of shape {list(shape)[:32]}"
             )
         state[key] = np.concatenate(found).reshape(shape)
     return state

@@ -86,9 +86,7 @@ class _Cursor:
         """The offset of ``size`` bytes, behind which the cursor then stands."""
         start = self.position
         if size > self.left:
-            raise self.fail(
-                f"{size} bytes of {what} wanted, {self.left} there: the file is truncated or damaged"
-            )
+            raise self.fail(f"{size} bytes of {what} wanted, {self.left} there: the file is truncated or damaged")
         self.position = start + size
         return start
 

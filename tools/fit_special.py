@@ -27,9 +27,7 @@ def chebyshev_points(low: float, high: float, count: int) -> list[mp.mpf]:
     return [(low + high) / 2 + (high - low) / 2 * node for node in nodes]
 
 
-def rational(
-    f: Function, low: float, high: float, top: int, bottom: int
-) -> tuple[list[mp.mpf], list[mp.mpf]]:
+def rational(f: Function, low: float, high: float, top: int, bottom: int) -> tuple[list[mp.mpf], list[mp.mpf]]:
     """Numerator and denominator (constant term 1), lowest power first, of the interpolating rational function."""
     points = chebyshev_points(low, high, top + bottom + 1)
     rows, right = [], []
@@ -175,20 +173,14 @@ FITS: dict[str, tuple[str, Function, float, float, int, int]] = {
 def show(name: str, comment: str, *rows: list[float]) -> None:
     """Print one table, highest power first."""
     tuples = ["(" + "".join(f"\n        {value!r}," for value in row[::-1]) + "\n    )" for row in rows]
-    body = (
-        tuples[0].replace("\n    ", "\n") if len(tuples) == 1 else "(\n    " + ",\n    ".join(tuples) + ",\n)"
-    )
+    body = tuples[0].replace("\n    ", "\n") if len(tuples) == 1 else "(\n    " + ",\n    ".join(tuples) + ",\n)"
     print(f'\n{name} = {body}\n"""{comment}."""')
 
 
 def main() -> None:
     """Print the module."""
-    print(
-        '"""Coefficients of the special functions, highest power first, printed by ``tools/fit_special.py``.\n'
-    )
-    print(
-        "A pair of rows is a numerator and a denominator. The comment under a table says what it approximates"
-    )
+    print('"""Coefficients of the special functions, highest power first, printed by ``tools/fit_special.py``.\n')
+    print("A pair of rows is a numerator and a denominator. The comment under a table says what it approximates")
     print('and in which variable.\n"""\n\nfrom __future__ import annotations')
     show("ERF_SINGLE", "atanh(erf(x)) / x, in x**2, |x| <= 4.25, for float32", erf_single())
     for name, (comment, f, low, high, top, bottom) in FITS.items():

@@ -77,9 +77,7 @@ def unbroadcast(grad: Array, shape: tuple[int, ...]) -> Array:
         return grad
     extra = grad.ndim - len(shape)
     stretched = tuple(
-        axis
-        for axis in range(grad.ndim)
-        if axis < extra or (shape[axis - extra] == 1 and grad.shape[axis] != 1)
+        axis for axis in range(grad.ndim) if axis < extra or (shape[axis - extra] == 1 and grad.shape[axis] != 1)
     )
     total: Array = grad.sum(axis=stretched, dtype=accumulate_dtype(grad.dtype), keepdims=True)
     return total.astype(grad.dtype, copy=False).reshape(shape)

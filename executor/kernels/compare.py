@@ -157,9 +157,7 @@ def isclose(
     equal_nan: bool = False,
 ) -> Array:
     """``|x - y| <= atol + rtol * |y|`` or equal; infinity in ``y`` is close to all, as Paddle has it."""
-    return np.asarray(
-        _close("isclose", x, y, _tolerance(rtol_tensor, rtol), _tolerance(atol_tensor, atol), equal_nan)
-    )
+    return np.asarray(_close("isclose", x, y, _tolerance(rtol_tensor, rtol), _tolerance(atol_tensor, atol), equal_nan))
 
 
 @operator("allclose", inputs="Input Other Rtol? Atol?", outputs="Out", gradient=None)
@@ -205,15 +203,11 @@ def _any_element(type: str, ufunc: Any, whole: bool) -> Any:
     def kernel(x: Array) -> Array:
         return np.asarray(reduce(by_element(x))).reshape(1)
 
-    kernel.__doc__ = (
-        f"Whether {'every element is finite' if whole else f'any element is {type[2:]}'}; shape [1]."
-    )
+    kernel.__doc__ = f"Whether {'every element is finite' if whole else f'any element is {type[2:]}'}; shape [1]."
     return kernel
 
 
 for _type in ("isfinite", "isinf", "isnan"):
     _ufunc, _whole = getattr(np, _type), _type == "isfinite"
     define(_type, _any_element(_type, _ufunc, _whole), inputs="X", outputs="Out", gradient=None)
-    define(
-        f"{_type}_v2", _by_element(f"{_type}_v2", _ufunc, _whole), inputs="X", outputs="Out", gradient=None
-    )
+    define(f"{_type}_v2", _by_element(f"{_type}_v2", _ufunc, _whole), inputs="X", outputs="Out", gradient=None)

@@ -208,9 +208,7 @@ def _full_size(last_dim_size: int, half: int) -> int:
 
 
 @operator("fft_c2r", inputs="X", outputs="Out")
-def fft_c2r(
-    x: Array, *, axes: Sequence[int], normalization: str, forward: bool, last_dim_size: int = 0
-) -> Array:
+def fft_c2r(x: Array, *, axes: Sequence[int], normalization: str, forward: bool, last_dim_size: int = 0) -> Array:
     """The real transform of a half spectrum; the last of ``axes`` grows to ``last_dim_size`` (0: an even size)."""
     _need("fft_c2r", "X", x.dtype, _REAL_OF, "c")
     over = _axes(axes, x.ndim)
@@ -245,9 +243,7 @@ def _check_frames(length: int, frame_length: int, hop_length: int) -> int:
         ValueError: a length is not positive, or a frame is longer than the signal.
     """
     if frame_length <= 0 or hop_length <= 0:
-        raise ValueError(
-            f"attributes frame_length={frame_length}, hop_length={hop_length}: positive numbers expected"
-        )
+        raise ValueError(f"attributes frame_length={frame_length}, hop_length={hop_length}: positive numbers expected")
     if frame_length > length:
         raise ValueError(f"attribute frame_length={frame_length} is longer than the signal of {length}")
     return 1 + (length - frame_length) // hop_length
@@ -311,9 +307,7 @@ def overlap_add(x: Array, *, hop_length: int, axis: int = -1) -> Array:
         raise ValueError(f"slot X: at least 2 dimensions expected, got {list(x.shape)}")
     frames = np.swapaxes(x, -1, -2) if axis == -1 else np.moveaxis(x, (0, 1), (-2, -1))
     if not 0 < hop_length <= frames.shape[-1]:
-        raise ValueError(
-            f"attribute hop_length={hop_length}: 1 to the frame length {frames.shape[-1]} expected"
-        )
+        raise ValueError(f"attribute hop_length={hop_length}: 1 to the frame length {frames.shape[-1]} expected")
     length = (frames.shape[-2] - 1) * hop_length + frames.shape[-1]
     result = _overlapped(frames, hop_length, length)
     return result if axis == -1 else np.moveaxis(result, -1, 0)

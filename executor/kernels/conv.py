@@ -161,9 +161,7 @@ _DEPTHWISE_REFUSE = {**_INT8_ONLY, "fuse_relu_before_depthwise_conv": False}
 conv2d = operator(
     "conv2d", "depthwise_conv2d", inputs=_SLOTS, outputs="Output", ignores="is_test", refuse=_DEPTHWISE_REFUSE
 )(_kernel(2, "NCHW"))
-conv3d = operator("conv3d", inputs=_SLOTS, outputs="Output", ignores="is_test", refuse=_INT8_ONLY)(
-    _kernel(3, "NCDHW")
-)
+conv3d = operator("conv3d", inputs=_SLOTS, outputs="Output", ignores="is_test", refuse=_INT8_ONLY)(_kernel(3, "NCDHW"))
 fused_conv2d = operator(
     "fused_conv2d", "fused_conv3d", inputs=_SLOTS, outputs="Output", refuse=_INT8_ONLY, gradient=None
 )(_kernel(2, "NCHW"))
@@ -210,9 +208,7 @@ def _gradient_kernel(count: int, layout: str) -> Kernel:
         want: frozenset[str] = frozenset({"Input@GRAD", "Filter@GRAD"}),
     ) -> tuple[Array | None, Array | None]:
         if fuse_activation or fuse_relu:
-            raise ValueError(
-                "a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient"
-            )
+            raise ValueError("a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient")
         wide = accumulate_dtype(x.dtype)
         images = channels_first(x, data_format).astype(wide, copy=False)
         above = channels_first(d_out, data_format).astype(wide, copy=False)
@@ -226,9 +222,7 @@ def _gradient_kernel(count: int, layout: str) -> Kernel:
             d_filter = filter_gradient(images, above, groups, window).astype(filter.dtype, copy=False)
         return d_x, d_filter
 
-    convolution_grad.__doc__ = (
-        "The gradients of input and filter; each is computed only when somebody reads it."
-    )
+    convolution_grad.__doc__ = "The gradients of input and filter; each is computed only when somebody reads it."
     return convolution_grad
 
 

@@ -112,9 +112,7 @@ def _gradient_by_rows(x: Array, d_out: Array, groups: int, axes: Sequence[Axis])
 
     macs = d_out.size * inner * down.kernel
     parts = -(-shares(macs) // x.shape[0])
-    blocks = list(
-        product(range(x.shape[0]), row_blocks(down.out, halo, groups * inner * width * x.itemsize, parts))
-    )
+    blocks = list(product(range(x.shape[0]), row_blocks(down.out, halo, groups * inner * width * x.itemsize, parts)))
     total = sum_blocks(blocks, work, (groups, down.kernel, outputs, inner), x.dtype, macs)
     ordered: Array = total.reshape(groups, down.kernel, outputs, across.kernel, inputs)
     return np.ascontiguousarray(ordered.transpose(0, 2, 4, 1, 3))

@@ -108,9 +108,7 @@ def _split(channels: int, images: int, column_bytes: int) -> tuple[int, int]:
     return min(max(_BLOCK_BYTES // column_bytes, 1), chunk), -(-channels // chunk)
 
 
-def band_convolve(
-    x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None
-) -> None:
+def band_convolve(x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None) -> None:
     """Depthwise convolution of ``[N, C, H, W]``, each channel with its own ``O / groups`` filters."""
     images, channels, each = x.shape[0], filter.groups, filter.group_outputs
     flat = out.reshape(images, filter.outputs, -1)
@@ -178,9 +176,7 @@ def band_filter_gradient(x: Array, d_out: Array, axes: Sequence[Axis]) -> Array:
                 part = above[:, :, first : first + count * rows]
                 tiles = part.reshape(*part.shape[:2], count, rows, part.shape[3])
                 band = np.matmul(tiles, columns[:, None].swapaxes(3, 4)).sum(axis=2)
-                total[start:stop] += _diagonals(
-                    band.reshape(stop - start, each, rows, across.kernel, -1), down
-                )
+                total[start:stop] += _diagonals(band.reshape(stop - start, each, rows, across.kernel, -1), down)
 
     block = max(_BLOCK_BYTES // _column_bytes(axes, x.itemsize), 1)
     parallel_for(channels, work, min(block, channels))

@@ -65,9 +65,7 @@ def _choose(filter: PackedFilter, window: Window) -> Callable[..., None]:
     return _by_rows
 
 
-def _pointwise(
-    x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None
-) -> None:
+def _pointwise(x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None) -> None:
     if any(axis.stride > 1 for axis in axes):
         met = (_ALL, _ALL, *(slice(None, None, axis.stride) for axis in axes))
         x = x[met]
@@ -134,9 +132,7 @@ def _by_rows(x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, f
 def stack_rows(source: Array, axes: Sequence[Axis], start: int, rows: int) -> Array:
     """``[G, kw, C, rows, width]``: per kernel column a shifted copy of ``[G, C, H, W]``, from output row ``start``."""
     down, across = axes
-    columns = workspace(
-        "columns", (source.shape[0], across.kernel, source.shape[1], rows, across.out), source.dtype
-    )
+    columns = workspace("columns", (source.shape[0], across.kernel, source.shape[1], rows, across.out), source.dtype)
     single = Axis(down.size, 1, 1, 1, down.before, rows)
     for tap in range(across.kernel):
         ranges = ((start, start + rows), (0, across.out))
@@ -155,9 +151,7 @@ def _add_shifted(sums: Array, target: Array, dilation: int) -> None:
         np.add(target, sums[:, i, :, i * dilation : i * dilation + rows], out=target)
 
 
-def _by_outputs(
-    x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None
-) -> None:
+def _by_outputs(x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None) -> None:
     down, across = axes
     groups, width = filter.groups, across.out
     wide = width + (across.kernel - 1) * across.dilation
@@ -204,9 +198,7 @@ def _sum_flat(sums: Array, total: Array, shifts: Sequence[int]) -> None:
         np.add(part, sums[:, tap, :, shifts[tap] : shifts[tap] + length], out=part)
 
 
-def _by_columns(
-    x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None
-) -> None:
+def _by_columns(x: Array, filter: PackedFilter, axes: Sequence[Axis], out: Array, finish: Finish | None) -> None:
     groups, extents = filter.groups, out.shape[2:]
     inner = filter.inputs * math.prod(axis.kernel for axis in axes)
     flat = out.reshape(x.shape[0], filter.outputs, math.prod(extents))

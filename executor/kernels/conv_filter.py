@@ -82,9 +82,7 @@ class PackedFilter:
         spatial = tuple(range(3, self.weight.ndim))
         flipped = np.flip(self.weight, spatial).swapaxes(1, 2)
         return PackedFilter(
-            np.ascontiguousarray(flipped).reshape(
-                self.groups * self.inputs, self.group_outputs, *self.kernel
-            ),
+            np.ascontiguousarray(flipped).reshape(self.groups * self.inputs, self.group_outputs, *self.kernel),
             self.groups,
         )
 

@@ -99,9 +99,7 @@ def block_activation(name: str, alpha: float = 0.0, beta: float = 0.0) -> BlockA
 class Finisher:
     """Bias ``[C]``, residual (shape of the output) and activation, applied to a block of ``out`` ``[N, C, pixels]``."""
 
-    def __init__(
-        self, bias: Array | None, residual: Array | None, activation: BlockActivation | None
-    ) -> None:
+    def __init__(self, bias: Array | None, residual: Array | None, activation: BlockActivation | None) -> None:
         self._bias = None if bias is None else bias.reshape(-1, 1)
         self._residual = None if residual is None else residual.reshape(*residual.shape[:2], -1)
         self._activation = activation

@@ -105,9 +105,7 @@ conv2d_transpose = operator(
     outputs="Output",
     ignores="is_test",
 )(_kernel(2))
-conv3d_transpose = operator("conv3d_transpose", inputs="Input Filter", outputs="Output", ignores="is_test")(
-    _kernel(3)
-)
+conv3d_transpose = operator("conv3d_transpose", inputs="Input Filter", outputs="Output", ignores="is_test")(_kernel(3))
 
 
 def _prepare(constants: Mapping[str, Any], **attrs: Any) -> Callable[..., Array] | None:
@@ -178,9 +176,7 @@ def conv2d_transpose_grad(
 ) -> tuple[Array | None, Array | None]:
     """The gradients of input and filter; Paddle makes none for the bias that a back end fused in."""
     if fuse_activation or fuse_relu:
-        raise ValueError(
-            "a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient"
-        )
+        raise ValueError("a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient")
     attrs = ConvAttrs(strides, paddings, padding_algorithm, dilations, groups, data_format)
     return _gradients(x, filter, d_out, attrs, want)
 

@@ -30,22 +30,16 @@ class _Search:
     width: int
 
     @classmethod
-    def of(
-        cls, x: Array, y: Array, pad: int, kernel: int, displacement: int, stride1: int, stride2: int
-    ) -> _Search:
+    def of(cls, x: Array, y: Array, pad: int, kernel: int, displacement: int, stride1: int, stride2: int) -> _Search:
         """From the attributes; refuses maps or a search that do not fit."""
         if x.ndim != 4 or x.shape != y.shape:
             raise ValueError(f"Input1 {list(x.shape)} and Input2 {list(y.shape)} must be images of one shape")
         if min(kernel, stride1, stride2) < 1 or kernel % 2 == 0 or displacement < 0 or pad < 0:
-            raise ValueError(
-                "kernel_size must be odd, strides positive, pad_size and max_displacement not negative"
-            )
+            raise ValueError("kernel_size must be odd, strides positive, pad_size and max_displacement not negative")
         border = (kernel - 1) // 2 + displacement
         height, width = (-(-(size + 2 * pad - 2 * border) // stride1) for size in x.shape[2:])
         if height <= 0 or width <= 0:
-            raise ValueError(
-                f"a search over {border} points around does not fit an input of {list(x.shape[2:])}"
-            )
+            raise ValueError(f"a search over {border} points around does not fit an input of {list(x.shape[2:])}")
         return cls(pad, (kernel - 1) // 2, displacement, stride1, stride2, height, width)
 
     @property
@@ -135,16 +129,8 @@ def correlation_grad(
 
 def _turns(x: Array, y: Array) -> Iterator[tuple[int, int]]:
     """(column of ``y``, how far ``x`` is rolled for it)."""
-    if (
-        x.ndim != 2
-        or y.ndim != 2
-        or x.shape[0] != y.shape[0]
-        or y.shape[1] % 2 == 0
-        or y.shape[1] > x.shape[1]
-    ):
-        raise ValueError(
-            f"X [B, M] needs a Y [B, N] with an odd N of at most M, got {list(x.shape)}, {list(y.shape)}"
-        )
+    if x.ndim != 2 or y.ndim != 2 or x.shape[0] != y.shape[0] or y.shape[1] % 2 == 0 or y.shape[1] > x.shape[1]:
+        raise ValueError(f"X [B, M] needs a Y [B, N] with an odd N of at most M, got {list(x.shape)}, {list(y.shape)}")
     half = (y.shape[1] - 1) // 2
     for column in range(y.shape[1]):
         yield column, half - column

@@ -41,9 +41,7 @@ class _Batch:
         lengths = np.asarray(array_of(length), np.int64).reshape(-1)
         shape = array_of(rows).shape
         if lengths.size != shape[0] or (lengths.size and not 0 <= lengths.min() <= lengths.max() <= shape[1]):
-            raise ValueError(
-                f"Length must give {shape[0]} lengths in [0, {shape[1]}], those of the padded {slot}"
-            )
+            raise ValueError(f"Length must give {shape[0]} lengths in [0, {shape[1]}], those of the padded {slot}")
         return cls(lengths, None, shape[1])
 
     @property
@@ -63,11 +61,7 @@ class _Batch:
         """Padded int labels ``[batch, time]``, checked."""
         array = np.asarray(array_of(value), np.int64)
         flat = array.reshape(-1) if self.like is not None else array.reshape(len(self.lengths), self.width)
-        labels = (
-            self.pad(flat)
-            if self.like is None
-            else pad_rows(flat, offsets_of(self.like, "Label"), self.width)
-        )
+        labels = self.pad(flat) if self.like is None else pad_rows(flat, offsets_of(self.like, "Label"), self.width)
         if labels.size and not 0 <= labels.min() <= labels.max() < tags:
             raise ValueError(f"Label must lie in [0, {tags}), the number of tags")
         return labels
@@ -103,9 +97,7 @@ def _forward(weights: Array, start: Array, steps: Array, alive: Array) -> tuple[
 def _path_score(emission: Array, transition: Array, labels: Index, batch: _Batch) -> Array:
     """The score of the labelled path of every sequence."""
     alive = batch.alive
-    score: Array = np.where(alive, np.take_along_axis(emission, labels[..., None], axis=2)[..., 0], 0).sum(
-        axis=1
-    )
+    score: Array = np.where(alive, np.take_along_axis(emission, labels[..., None], axis=2)[..., 0], 0).sum(axis=1)
     filled = np.flatnonzero(batch.lengths)
     score[filled] += transition[0, labels[filled, 0]]
     score[filled] += transition[1, labels[filled, batch.lengths[filled] - 1]]
@@ -125,9 +117,7 @@ def _check_transition(transition: Array, tags: int) -> None:
     outputs="Alpha EmissionExps TransitionExps LogLikelihood",
     lod="through",
 )
-def linear_chain_crf(
-    emission: Any, transition: Any, label: Any, length: Any
-) -> tuple[Any, Any, Array, Array]:
+def linear_chain_crf(emission: Any, transition: Any, label: Any, length: Any) -> tuple[Any, Any, Array, Array]:
     """The negative log-likelihood of the labels, ``[sequences, 1]`` (Paddle calls it LogLikelihood).
 
     Alpha holds the forward variables, each row scaled to sum 1; the exponentials are of emissions less their

@@ -155,9 +155,7 @@ def ctc_loss(
     return loss, exps
 
 
-def _padded_inputs(
-    logits: Any, label: Any, logits_length: Any, label_length: Any
-) -> tuple[Array, Index, Index, Index]:
+def _padded_inputs(logits: Any, label: Any, logits_length: Any, label_length: Any) -> tuple[Array, Index, Index, Index]:
     """Logits ``[time, batch, classes]``, labels ``[batch, longest]`` and both lengths."""
     if logits_length is None:
         offsets, label_offsets = offsets_of(logits, "Logits"), offsets_of(label, "Label")
@@ -166,9 +164,7 @@ def _padded_inputs(
         return padded, labels, lengths_of(offsets), lengths_of(label_offsets)
     if label_length is None:
         raise ValueError("LabelLength must be given together with LogitsLength")
-    times, sizes = (
-        np.asarray(array_of(each), np.int64).reshape(-1) for each in (logits_length, label_length)
-    )
+    times, sizes = (np.asarray(array_of(each), np.int64).reshape(-1) for each in (logits_length, label_length))
     padded, labels = array_of(logits), np.asarray(array_of(label), np.int64)
     return padded, labels.reshape(sizes.size, -1), times, sizes
 
@@ -186,9 +182,7 @@ def _check(logits: Array, labels: Index, times: Index, sizes: Index, blank: int)
         raise ValueError(f"Label must lie in [0, {classes}), the classes of Logits")
 
 
-@operator(
-    "warpctc", inputs="Logits Label LogitsLength? LabelLength?", outputs="Loss WarpCTCGrad", lod="through"
-)
+@operator("warpctc", inputs="Logits Label LogitsLength? LabelLength?", outputs="Loss WarpCTCGrad", lod="through")
 def warpctc(
     logits: Any,
     label: Any,
@@ -213,9 +207,7 @@ def warpctc(
 
 
 @warpctc.gradient(takes="Logits LogitsLength? WarpCTCGrad Loss@GRAD", gives="Logits@GRAD", lod="through")
-def warpctc_grad(
-    logits: Any, logits_length: Any, made: Any, d_loss: Any, *, norm_by_times: bool = False
-) -> Any:
+def warpctc_grad(logits: Any, logits_length: Any, made: Any, d_loss: Any, *, norm_by_times: bool = False) -> Any:
     """The gradient made forward, times that of the loss; ``norm_by_times`` divides by the input's length."""
     grad, scale = array_of(made), array_of(d_loss).reshape(-1)
     offsets = None if logits_length is not None else offsets_of(logits, "Logits")
@@ -251,9 +243,7 @@ def _align_ragged(x: Any, blank: int, merge_repeated: bool) -> LoDTensor:
     return dress(out[:, None], to_offsets(lengths))
 
 
-@operator(
-    "ctc_align", inputs="Input InputLength?", outputs="Output OutputLength", lod="through", gradient=None
-)
+@operator("ctc_align", inputs="Input InputLength?", outputs="Output OutputLength", lod="through", gradient=None)
 def ctc_align(
     x: Any, length: Any, *, blank: int = 0, merge_repeated: bool = True, padding_value: int = 0
 ) -> tuple[Any, Array | None]:

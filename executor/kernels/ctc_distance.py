@@ -61,9 +61,7 @@ def edit_distance(
     first, first_lengths = _padded(hyps, hyps_length, "Hyps")
     second, second_lengths = _padded(refs, refs_length, "Refs")
     if first_lengths.size != second_lengths.size:
-        raise ValueError(
-            f"Hyps has {first_lengths.size} sequences, Refs has {second_lengths.size}; they must agree"
-        )
+        raise ValueError(f"Hyps has {first_lengths.size} sequences, Refs has {second_lengths.size}; they must agree")
     distance = levenshtein(first, first_lengths, second, second_lengths).astype(np.float32)
     if normalized:
         if not second_lengths.all():

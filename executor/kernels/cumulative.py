@@ -34,9 +34,7 @@ def _accumulate(ufunc: np.ufunc, x: Array, axis: int, exclusive: bool, reverse: 
 
 
 @operator("cumsum", inputs="X", outputs="Out")
-def cumsum(
-    x: Array, *, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False
-) -> Array:
+def cumsum(x: Array, *, axis: int = -1, flatten: bool = False, exclusive: bool = False, reverse: bool = False) -> Array:
     """Running sums along ``axis``, or over all elements with ``flatten``; ``reverse`` sums from the end."""
     data, along = _flat(x, axis, flatten)
     wide = data.astype(accumulate_dtype(x.dtype), copy=False)

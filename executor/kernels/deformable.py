@@ -73,9 +73,7 @@ class _Sampler:
         """The mask of a block, flattened like the positions."""
         if self.mask is None:
             return None
-        result: Array = (
-            self.mask[image].reshape(self.groups, self.taps, *self.out)[group, :, rows].reshape(-1)
-        )
+        result: Array = self.mask[image].reshape(self.groups, self.taps, *self.out)[group, :, rows].reshape(-1)
         return result
 
 
@@ -152,9 +150,7 @@ def _convolve_back(x: Array, filter: Array, sampler: _Sampler, groups: int, d_ou
     return total
 
 
-def _samples_back(
-    x: Array, sampler: _Sampler, image: int, rows: slice, d_columns: Array, total: _Gradients
-) -> None:
+def _samples_back(x: Array, sampler: _Sampler, image: int, rows: slice, d_columns: Array, total: _Gradients) -> None:
     """Add what ``d_columns`` ``[C, taps * positions]`` means for the input, the offsets and the mask."""
     each = x.shape[1] // sampler.groups
     shape = (sampler.taps, rows.stop - rows.start, sampler.out[1])
@@ -166,8 +162,8 @@ def _samples_back(
         weights = sampler.weights(image, group, rows)
         if weights is not None and total.mask is not None:
             d_mask = np.einsum("cp,cp->p", gather(planes, corners), above)
-            total.mask[image].reshape(sampler.groups, sampler.taps, *sampler.out)[group, :, rows] = (
-                d_mask.reshape(shape)
+            total.mask[image].reshape(sampler.groups, sampler.taps, *sampler.out)[group, :, rows] = d_mask.reshape(
+                shape
             )
             above = above * weights
         scatter(above, corners, total.x[image, channels].reshape(each, -1))
@@ -256,9 +252,7 @@ def deformable_conv_v1(
     return _convolve(wide, weight, sampler, groups).astype(x.dtype, copy=False)
 
 
-@deformable_conv_v1.gradient(
-    takes="Input Offset Filter Output@GRAD", gives="Input@GRAD Offset@GRAD Filter@GRAD"
-)
+@deformable_conv_v1.gradient(takes="Input Offset Filter Output@GRAD", gives="Input@GRAD Offset@GRAD Filter@GRAD")
 def deformable_conv_v1_grad(
     x: Array,
     offset: Array,
@@ -353,9 +347,7 @@ def _psroi_parts(x: Array, rois: Array, trans: Array | None, attrs: _Bins) -> _P
     )
 
 
-def _psroi_corners(
-    x: Array, parts: _Parts, images: Array, axis: int | None
-) -> tuple[tuple[int, ...], list[Corner]]:
+def _psroi_corners(x: Array, parts: _Parts, images: Array, axis: int | None) -> tuple[tuple[int, ...], list[Corner]]:
     """The corners of all samples in the flattened input; with ``axis`` their slopes along it (0 is y)."""
     shape = np.broadcast_shapes(parts.seen.shape, parts.channel.shape, (len(images), 1, 1, 1, 1, 1))
     rows, columns = x.shape[2:]
@@ -414,9 +406,7 @@ def deformable_psroi_pooling(
     return count, np.divide(total, count, out=np.zeros_like(total), where=count > 0)
 
 
-@deformable_psroi_pooling.gradient(
-    takes="Input ROIs Trans TopCount Output@GRAD", gives="Input@GRAD Trans@GRAD"
-)
+@deformable_psroi_pooling.gradient(takes="Input ROIs Trans TopCount Output@GRAD", gives="Input@GRAD Trans@GRAD")
 def deformable_psroi_pooling_grad(
     x: Any,
     rois: LoDTensor,

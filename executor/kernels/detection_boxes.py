@@ -24,9 +24,7 @@ __all__ = [
 ]
 
 
-def _centers(
-    feature: Array, image: Array, step_w: float, step_h: float, offset: float
-) -> tuple[Array, Array]:
+def _centers(feature: Array, image: Array, step_w: float, step_h: float, offset: float) -> tuple[Array, Array]:
     """Cell centers in image pixels, ``(x [1, W], y [H, 1])``; a zero step is image size over feature size."""
     height, width = feature.shape[2:4]
     dtype = feature.dtype.type
@@ -102,9 +100,7 @@ def prior_box(
 ) -> tuple[Array, Array]:
     """SSD priors of every feature cell: ``[H, W, priors, 4]`` corners relative to the image, and variances."""
     if max_sizes and len(max_sizes) != len(min_sizes):
-        raise ValueError(
-            f"max_sizes has {len(max_sizes)} entries, min_sizes {len(min_sizes)}: they must pair"
-        )
+        raise ValueError(f"max_sizes has {len(max_sizes)} entries, min_sizes {len(min_sizes)}: they must pair")
     sizes = _prior_sizes(min_sizes, max_sizes, _all_ratios(aspect_ratios, flip), min_max_aspect_ratios_order)
     halves = (np.asarray(sizes, np.float64) / 2.0).astype(feature.dtype)
     x, y = _centers(feature, image, step_w, step_h, offset)
@@ -134,9 +130,7 @@ def density_prior_box(
     The lower corner is kept at 0 or above and the upper at 1 or below; ``clip`` bounds both from both sides.
     """
     if len(densities) != len(fixed_sizes):
-        raise ValueError(
-            f"densities has {len(densities)} entries, fixed_sizes {len(fixed_sizes)}: they must pair"
-        )
+        raise ValueError(f"densities has {len(densities)} entries, fixed_sizes {len(fixed_sizes)}: they must pair")
     x, y = _centers(feature, image, step_w, step_h, offset)
     dtype = feature.dtype
     pitch_x = step_w or float(image.shape[3]) / feature.shape[3]
@@ -255,9 +249,7 @@ def box_coder(
     Encode: ``[N, 4]`` targets and ``[M, 4]`` priors give ``[N, M, 4]``. Decode: ``[N, M, 4]`` offsets; priors
     go with dimension 1 (``axis`` 0) or dimension 0 (``axis`` 1). Offsets are over the variances.
     """
-    prior, target = (
-        each.array if isinstance(each, LoDTensor) else each for each in (prior_value, target_value)
-    )
+    prior, target = (each.array if isinstance(each, LoDTensor) else each for each in (prior_value, target_value))
     _check_box_coder(prior, prior_var, variance, axis)
     scale = np.asarray(variance, target.dtype) if variance else None
     if prior_var is not None:
@@ -284,9 +276,7 @@ def _check_box_coder(prior: Array, prior_var: Any, variance: Sequence[float], ax
     if prior_var is not None and variance:
         raise ValueError("PriorBoxVar and the attribute variance are both given, at most one may be")
     if prior_var is not None and tuple(prior_var.shape) != prior.shape:
-        raise ValueError(
-            f"PriorBoxVar has shape {list(prior_var.shape)}, PriorBox {list(prior.shape)}: must be equal"
-        )
+        raise ValueError(f"PriorBoxVar has shape {list(prior_var.shape)}, PriorBox {list(prior.shape)}: must be equal")
     if len(variance) not in (0, 4):
         raise ValueError(f"variance takes 4 numbers, got {len(variance)}")
 

@@ -40,9 +40,7 @@ def _state(count: Array, hits: LoDTensor, alarms: LoDTensor, classes: int) -> _T
     return tally
 
 
-def _judge(
-    scores: Array, boxes: Array, truths: Array, difficult: Array, threshold: float
-) -> tuple[Array, Array]:
+def _judge(scores: Array, boxes: Array, truths: Array, difficult: Array, threshold: float) -> tuple[Array, Array]:
     """Which detections (best first) count at all, and which of those are hits: each truth is hit once.
 
     A detection whose best truth is difficult does not count.
@@ -62,9 +60,7 @@ def _judge(
     return counts, hit[counts]
 
 
-def _add_image(
-    tally: _Tally, detected: Array, truth: Array, evaluate_difficult: bool, threshold: float
-) -> None:
+def _add_image(tally: _Tally, detected: Array, truth: Array, evaluate_difficult: bool, threshold: float) -> None:
     labels = truth[:, 0].astype(np.int64)
     corners = truth[:, -4:]
     difficult = np.zeros(labels.size, bool)
@@ -135,9 +131,7 @@ def _mean_precision(tally: _Tally, ap_type: str, background: int, dtype: Any) ->
 
 def _table(rows: dict[int, list[Array]], classes: int, dtype: Any) -> LoDTensor:
     """``[n, 2]`` rows of labels ``0 .. classes - 1``, with a LoD sequence per label."""
-    parts = [
-        np.concatenate(rows[label]) if label in rows else np.zeros((0, 2), dtype) for label in range(classes)
-    ]
+    parts = [np.concatenate(rows[label]) if label in rows else np.zeros((0, 2), dtype) for label in range(classes)]
     offsets = [0, *(int(end) for end in np.cumsum([part.shape[0] for part in parts]))]
     return LoDTensor(np.concatenate(parts).astype(dtype, copy=False), [offsets])
 

@@ -97,17 +97,13 @@ def _best_of_image(boxes: Array, scores: Array, rules: _Rules) -> _Found:
     if not shared:
         order = np.lexsort((index, label_of))
         label_of, index = label_of[order], index[order]
-    return _Found(
-        label_of, index, scores[label_of, index], boxes[index] if shared else boxes[label_of, index]
-    )
+    return _Found(label_of, index, scores[label_of, index], boxes[index] if shared else boxes[label_of, index])
 
 
 _BOX_SIZES = (4, 8, 16, 24, 32)
 
 
-def _detect(
-    boxes: Any, scores: Any, rois_num: Array | None, rules: _Rules
-) -> tuple[list[_Found], list[Index]]:
+def _detect(boxes: Any, scores: Any, rois_num: Array | None, rules: _Rules) -> tuple[list[_Found], list[Index]]:
     """Detections per image, and the row that ``Index`` reports for each: counted over the whole batch."""
     box, score = array_of(boxes), array_of(scores)
     if score.ndim == 3:
@@ -146,9 +142,7 @@ def _image_offsets(boxes: Any, rois_num: Array | None) -> list[int]:
         return [0, *(int(end) for end in np.cumsum(rois_num))]
     lod = lod_of(boxes)
     if not lod:
-        raise ValueError(
-            "with Scores [M, C] the boxes per image must be told: by RoisNum, or by the LoD of BBoxes"
-        )
+        raise ValueError("with Scores [M, C] the boxes per image must be told: by RoisNum, or by the LoD of BBoxes")
     return lod[-1]
 
 
@@ -184,9 +178,7 @@ def multiclass_nms(
     normalized: bool = True,
 ) -> LoDTensor:
     """Rows of label, score and coordinates, image by image (LoD); a single -1 when there is none at all."""
-    rules = _Rules(
-        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
-    )
+    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
     found, _ = _detect(boxes, scores, None, rules)
     return _or_minus_one(*_stack(found, boxes.shape[-1] + 2, boxes.dtype))
 
@@ -205,9 +197,7 @@ def multiclass_nms2(
     normalized: bool = True,
 ) -> tuple[LoDTensor, LoDTensor]:
     """As multiclass_nms, with the number of every kept box in the flattened batch; both empty when none is kept."""
-    rules = _Rules(
-        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
-    )
+    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
     found, index = _detect(boxes, scores, None, rules)
     rows, offsets = _stack(found, boxes.shape[-1] + 2, boxes.dtype)
     return LoDTensor(rows, [offsets]), LoDTensor(_index_column(index), [list(offsets)])
@@ -228,9 +218,7 @@ def multiclass_nms3(
     background_label: int = 0,
 ) -> tuple[Array, Array, Array]:
     """As multiclass_nms2, with the number of detections per image as a tensor instead of LoD."""
-    rules = _Rules(
-        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
-    )
+    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
     found, index = _detect(boxes, scores, rois_num, rules)
     rows, offsets = _stack(found, boxes.shape[-1] + 2, boxes.dtype)
     return rows, _index_column(index), np.diff(offsets).astype(np.int32)
@@ -355,9 +343,7 @@ def locality_aware_nms(
     normalized: bool = True,
 ) -> LoDTensor:
     """EAST's NMS: neighbours in row order are merged by weight first, then the greedy suppression follows."""
-    rules = _Rules(
-        background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized
-    )
+    rules = _Rules(background_label, score_threshold, nms_top_k, keep_top_k, nms_threshold, nms_eta, normalized)
     box, score = array_of(boxes).copy(), array_of(scores).copy()
     if score.ndim != 3:
         raise ValueError(f"Scores is [N, C, M], got {list(score.shape)}")

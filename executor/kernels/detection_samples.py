@@ -256,10 +256,7 @@ def _masks_of_image(
         }
     own = rois[rows] / scale
     extents = np.asarray(
-        [
-            [*np.min(np.concatenate(polys), axis=0), *np.max(np.concatenate(polys), axis=0)]
-            for polys in truths
-        ],
+        [[*np.min(np.concatenate(polys), axis=0), *np.max(np.concatenate(polys), axis=0)] for polys in truths],
         own.dtype,
     ).reshape(-1, 4)
     nearest = pixel_overlaps(own, extents).argmax(axis=1)
@@ -316,7 +313,5 @@ def generate_mask_labels(
         truth = np.arange(truth_starts[image], truth_starts[image + 1])
         usable = (classes[truth] > 0) & (crowd[truth] == 0)
         polygons = [p for p, use in zip(_polygons_of_image(gt_segms, image), usable, strict=True) if use]
-        images.append(
-            _masks_of_image(info[image, 2], polygons, rois.array[own], label[own], resolution, num_classes)
-        )
+        images.append(_masks_of_image(info[image, 2], polygons, rois.array[own], label[own], resolution, num_classes))
     return _end_to_end(images)

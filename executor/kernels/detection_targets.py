@@ -87,9 +87,7 @@ def bipartite_match(
     return indices, distances
 
 
-@operator(
-    "target_assign", inputs="X MatchIndices NegIndices?", outputs="Out OutWeight", lod=True, gradient=None
-)
+@operator("target_assign", inputs="X MatchIndices NegIndices?", outputs="Out OutWeight", lod=True, gradient=None)
 def target_assign(x: Any, match: Any, negative: Any, *, mismatch_value: int = 0) -> tuple[Array, Array]:
     """Targets ``[N, M, K]`` of M priors from their matched rows of ``X [rows, P, K]``, and weights ``[N, M, 1]``.
 
@@ -154,9 +152,7 @@ def mine_hard_examples(
     for image in range(match.shape[0]):
         positives = int((match[image] != -1).sum())
         take = sample_size if hard else int(np.float32(positives) * np.float32(neg_pos_ratio))
-        best = _mine(
-            loss[image], None if location is None else location[image], match[image], eligible[image], take
-        )
+        best = _mine(loss[image], None if location is None else location[image], match[image], eligible[image], take)
         if hard:
             kept = np.isin(np.arange(match.shape[1]), best)
             updated[image][(match[image] > -1) & ~kept] = -1

@@ -51,9 +51,7 @@ def yolo_box(
     batch, channels, height, width = x.shape
     expected = count * (5 + class_num + int(iou_aware))
     if channels != expected:
-        raise ValueError(
-            f"X has {channels} channels, {count} anchors and {class_num} classes need {expected}"
-        )
+        raise ValueError(f"X has {channels} channels, {count} anchors and {class_num} classes need {expected}")
     head = x[:, count:] if iou_aware else x
     maps = np.moveaxis(head.reshape(batch, count, 5 + class_num, height, width), 2, -1)
     confidence = _sigmoid(maps[..., 4])
@@ -67,9 +65,7 @@ def yolo_box(
     scores = np.zeros((*confidence.shape, class_num), x.dtype)
     cell = np.stack((rows[3], rows[2]), axis=1).astype(x.dtype)
     grid = np.asarray((width, height), x.dtype)
-    boxes[rows] = _corners(
-        kept, cell, sizes[rows[1]], image[:, ::-1], grid, downsample_ratio, scale_x_y, clip_bbox
-    )
+    boxes[rows] = _corners(kept, cell, sizes[rows[1]], image[:, ::-1], grid, downsample_ratio, scale_x_y, clip_bbox)
     scores[rows] = sure[:, None] * _sigmoid(kept[:, 5:])
     return boxes.reshape(batch, -1, 4), scores.reshape(batch, -1, class_num)
 

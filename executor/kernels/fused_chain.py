@@ -68,9 +68,7 @@ def _compile(steps: Sequence[Step]) -> Apply:
 
 def _run(apply: Apply, x: Array, operands: Sequence[Array], out: Array | None) -> Array:
     aligned = [_along_channels(x, operand) for operand in operands]
-    plain = (
-        x.dtype.kind == "f" and x.flags.c_contiguous and all(operand.dtype == x.dtype for operand in operands)
-    )
+    plain = x.dtype.kind == "f" and x.flags.c_contiguous and all(operand.dtype == x.dtype for operand in operands)
     if x.size <= 2 * _BLOCK or not plain or any(each is None for each in aligned):
         return apply(x, operands, out is not None)
     target = np.empty_like(x) if out is None else out
@@ -93,9 +91,7 @@ def _along_channels(x: Array, operand: Array) -> Array | None:
     return None
 
 
-def _blocks(
-    x: Array, target: Array, operands: Sequence[Array]
-) -> Iterator[tuple[Array, Array, Sequence[Array]]]:
+def _blocks(x: Array, target: Array, operands: Sequence[Array]) -> Iterator[tuple[Array, Array, Sequence[Array]]]:
     flat, place = x.reshape(-1), target.reshape(-1)
     for start in range(0, flat.size, _BLOCK):
         part = place[start : start + _BLOCK]

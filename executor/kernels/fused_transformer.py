@@ -70,9 +70,7 @@ def _probabilities(q: Array, k: Array, scale: Any, bias: Array | None, causal: b
     return _softmax(scores)
 
 
-def attend(
-    q: Array, k: Array, v: Array, scale: Any, bias: Array | None = None, causal: bool = False
-) -> Array:
+def attend(q: Array, k: Array, v: Array, scale: Any, bias: Array | None = None, causal: bool = False) -> Array:
     """``softmax(scale * q k^T + bias) v`` for ``[B, H, S, D]`` arrays; half types in float32."""
     wide = accumulate_dtype(q.dtype)
     q, k, v = (each.astype(wide, copy=False) for each in (q, k, v))
@@ -97,9 +95,7 @@ def multihead_matmul(
     batch, length, hidden = x.shape
     width = w.size // (3 * hidden)
     if width % head_number:
-        raise ValueError(
-            f"W gives {width} numbers per position, which {head_number} heads cannot share evenly"
-        )
+        raise ValueError(f"W gives {width} numbers per position, which {head_number} heads cannot share evenly")
     wide = accumulate_dtype(x.dtype)
     weights, shift = (
         w.reshape(hidden, 3 * width).astype(wide, copy=False),
@@ -216,9 +212,7 @@ def flash_attn(
     return out, shares.astype(q.dtype, copy=False) if return_softmax else None, log_total, seeds
 
 
-@flash_attn.gradient(
-    takes="q k v out softmax_lse seed_offset attn_mask? out@GRAD", gives="q@GRAD k@GRAD v@GRAD"
-)
+@flash_attn.gradient(takes="q k v out softmax_lse seed_offset attn_mask? out@GRAD", gives="q@GRAD k@GRAD v@GRAD")
 def flash_attn_grad(
     q: Array,
     k: Array,
@@ -274,9 +268,7 @@ def flash_attn_unpadded(
     longest = max((mine.stop - mine.start for mine, _ in spans), default=0)
     log_totals = np.zeros((len(spans), q.shape[1], longest), np.float32)
     for number, (mine, theirs) in enumerate(spans):
-        made, _, log_total = _forward(
-            q[None, mine], k[None, theirs], v[None, theirs], scale, None, causal, rate, seeds
-        )
+        made, _, log_total = _forward(q[None, mine], k[None, theirs], v[None, theirs], scale, None, causal, rate, seeds)
         out[mine] = made[0]
         log_totals[number, :, : mine.stop - mine.start] = log_total[0]
     return out, None, log_totals, seeds

@@ -90,9 +90,7 @@ def fused_rotary_position_embedding(
     sine, cosine = _turns(first, sin, cos, position_ids, use_neox_rotary_style, rotary_emb_base)
 
     def turn(x: Array) -> Array:
-        turned: Array = x * cosine.astype(x.dtype) + _partners(x, use_neox_rotary_style) * sine.astype(
-            x.dtype
-        )
+        turned: Array = x * cosine.astype(x.dtype) + _partners(x, use_neox_rotary_style) * sine.astype(x.dtype)
         return turned
 
     return tuple(_rotated(each, turn, time_major) for each in (q, k, v))
@@ -119,9 +117,7 @@ def fused_rotary_position_embedding_grad(
     sine, cosine = _turns(first, sin, cos, position_ids, use_neox_rotary_style, rotary_emb_base)
 
     def turn(d: Array) -> Array:
-        turned: Array = d * cosine.astype(d.dtype) - _partners(
-            d * sine.astype(d.dtype), use_neox_rotary_style
-        )
+        turned: Array = d * cosine.astype(d.dtype) - _partners(d * sine.astype(d.dtype), use_neox_rotary_style)
         return turned
 
     return tuple(_rotated(each, turn, time_major) for each in (d_q, d_k, d_v))
@@ -160,9 +156,7 @@ _BIAS_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 def fused_bias_act(x: Array, bias: Array | None, *quantised: Array | None, act_method: str = "gelu") -> Array:
     """``act(x + bias)`` for gelu, relu, swiglu and geglu (the gated two halve the columns). Floats only."""
     if any(each is not None for each in quantised) or x.dtype.kind in "iu":
-        raise ValueError(
-            "quantised input and output (dequant_scales, shift, smooth, integers) are not supported"
-        )
+        raise ValueError("quantised input and output (dequant_scales, shift, smooth, integers) are not supported")
     if act_method not in _BIAS_ACTIVATIONS:
         raise ValueError(f"act_method is one of {', '.join(_BIAS_ACTIVATIONS)}, got {act_method!r}")
     wide = x.astype(accumulate_dtype(x.dtype), copy=False)
@@ -187,9 +181,7 @@ def fused_gemm_epilogue(
 ) -> tuple[Array, Array | None]:
     """``act(X Y + Bias)``; ReserveSpace keeps what goes into the activation."""
     wide = accumulate_dtype(x.dtype)
-    left, right = (
-        _matrix(each, turned).astype(wide, copy=False) for each, turned in ((x, trans_x), (y, trans_y))
-    )
+    left, right = (_matrix(each, turned).astype(wide, copy=False) for each, turned in ((x, trans_x), (y, trans_y)))
     inner = np.matmul(left, right) + bias.astype(wide, copy=False)
     shape = (*(x.shape[1:] if trans_x else x.shape[:-1]), right.shape[1])
     kept = inner.astype(x.dtype, copy=False).reshape(shape)
@@ -199,9 +191,7 @@ def fused_gemm_epilogue(
     return out.astype(x.dtype, copy=False).reshape(shape), kept
 
 
-@fused_gemm_epilogue.gradient(
-    takes="X Y ReserveSpace? DOut=Out@GRAD", gives="DX=X@GRAD DY=Y@GRAD DBias=Bias@GRAD"
-)
+@fused_gemm_epilogue.gradient(takes="X Y ReserveSpace? DOut=Out@GRAD", gives="DX=X@GRAD DY=Y@GRAD DBias=Bias@GRAD")
 def fused_gemm_epilogue_grad(
     x: Array,
     y: Array,
@@ -222,9 +212,7 @@ def fused_gemm_epilogue_grad(
             raise ValueError(f"the gradient of {name} needs ReserveSpace")
         inner = kept.reshape(slope.shape).astype(wide, copy=False)
         slope = slope * (inner > 0) if name == "relu" else lookup("gelu_grad").kernel(inner, slope)
-    left, right = (
-        _matrix(each, turned).astype(wide, copy=False) for each, turned in ((x, trans_x), (y, trans_y))
-    )
+    left, right = (_matrix(each, turned).astype(wide, copy=False) for each, turned in ((x, trans_x), (y, trans_y)))
     d_left, d_right = np.matmul(slope, right.T), np.matmul(left.T, slope)
     d_x = (d_left.T if trans_x else d_left).reshape(x.shape)
     d_y = (d_right.T if trans_y else d_right).reshape(y.shape)

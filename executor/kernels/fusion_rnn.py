@@ -94,9 +94,7 @@ def multi_gru(
 ) -> Any:
     """A stack of GRUs in two directions; each layer sees both hidden states of the one below side by side."""
     if len(weights_x) != 2 * layers or len(weights_h) != 2 * layers or len(biases) not in (0, 2 * layers):
-        raise ValueError(
-            f"WeightX, WeightH and Bias must have {2 * layers} tensors each for {layers} layer(s)"
-        )
+        raise ValueError(f"WeightX, WeightH and Bias must have {2 * layers} tensors each for {layers} layer(s)")
     current = x
     for layer in range(layers):
         sides = []
@@ -226,8 +224,7 @@ class _Attention:
 
 @operator(
     "attention_lstm",
-    inputs="X C0 H0? AttentionWeight AttentionBias? AttentionScalar? AttentionScalarBias? "
-    "LSTMWeight LSTMBias",
+    inputs="X C0 H0? AttentionWeight AttentionBias? AttentionScalar? AttentionScalarBias? LSTMWeight LSTMBias",
     outputs="Hidden Cell AttentionedX AttentionFCOut LSTMX LSTMOUT",
     lod=True,
     gradient=None,
@@ -255,9 +252,7 @@ def attention_lstm(
     """
     offsets, rows = offsets_of(x, "X"), array_of(x)
     filled = np.flatnonzero(lengths_of(offsets))
-    attention = _Attention.over(
-        x, filled, attention_weight, attention_bias, attention_scalar, attention_scalar_bias
-    )
+    attention = _Attention.over(x, filled, attention_weight, attention_bias, attention_scalar, attention_scalar_bias)
     acts = LstmActivations.named(gate_activation, cell_activation, candidate_activation)
     weight, bias = array_of(lstm_weight), array_of(lstm_bias).reshape(-1)
     now = array_of(c0)[filled]

@@ -42,17 +42,13 @@ class AxisMap:
         return len(self.taps[0][0])
 
 
-def _nearest(
-    size: int, k: npt.NDArray[np.int64], ratio: np.float32, align_corners: bool, align_mode: int
-) -> AxisMap:
+def _nearest(size: int, k: npt.NDArray[np.int64], ratio: np.float32, align_corners: bool, align_mode: int) -> AxisMap:
     position = ratio * k.astype(np.float32)
     index = (position.astype(np.float64) + 0.5 if align_corners else position).astype(np.int64)
     return AxisMap(size, ((np.clip(index, 0, size - 1), None),))
 
 
-def _linear(
-    size: int, k: npt.NDArray[np.int64], ratio: np.float32, align_corners: bool, align_mode: int
-) -> AxisMap:
+def _linear(size: int, k: npt.NDArray[np.int64], ratio: np.float32, align_corners: bool, align_mode: int) -> AxisMap:
     if align_mode == 0 and not align_corners:
         centre = np.float64(ratio) * (k + 0.5) - 0.5
         low = np.maximum(centre.astype(np.int64), 0)
@@ -65,9 +61,7 @@ def _linear(
     return AxisMap(size, ((low, np.float32(1) - far), (np.minimum(low + 1, size - 1), far)))
 
 
-def _cubic(
-    size: int, k: npt.NDArray[np.int64], ratio: np.float32, align_corners: bool, align_mode: int
-) -> AxisMap:
+def _cubic(size: int, k: npt.NDArray[np.int64], ratio: np.float32, align_corners: bool, align_mode: int) -> AxisMap:
     if align_corners:
         position = ratio * k.astype(np.float32)
     else:
@@ -265,9 +259,7 @@ def _positive(sizes: Sequence[int], count: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _maps(
-    spatial: Sequence[int], sizes: _Sizes, method: str, align_corners: bool, align_mode: int
-) -> list[AxisMap]:
+def _maps(spatial: Sequence[int], sizes: _Sizes, method: str, align_corners: bool, align_mode: int) -> list[AxisMap]:
     return [
         axis_map(method, size, out, scale, align_corners, align_mode)
         for size, out, scale in zip(spatial, sizes.out, sizes.scales, strict=True)

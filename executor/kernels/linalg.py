@@ -51,9 +51,7 @@ def _as_matrices(operands: Sequence[Array]) -> list[Array]:
         chain[-1] = chain[-1][:, None]
     for at, each in enumerate(chain):
         if each.ndim != 2:
-            raise ValueError(
-                f"X[{at}] must be a matrix (a vector only at the ends), got shape {list(each.shape)}"
-            )
+            raise ValueError(f"X[{at}] must be a matrix (a vector only at the ends), got shape {list(each.shape)}")
     return chain
 
 
@@ -186,9 +184,7 @@ def cholesky_grad(out: Array, d_out: Array, *, upper: bool = False) -> Array:
     factor, d = (adjoint(out), adjoint(d_out)) if upper else (out, d_out)
     inner = _lower(adjoint(factor) @ d)
     inner = inner - np.eye(out.shape[-1], dtype=out.dtype) * inner / 2
-    inverse = back_substituted(
-        factor, np.broadcast_to(np.eye(out.shape[-1], dtype=out.dtype), out.shape), False
-    )
+    inverse = back_substituted(factor, np.broadcast_to(np.eye(out.shape[-1], dtype=out.dtype), out.shape), False)
     grad = adjoint(inverse) @ inner @ inverse
     return np.asarray((grad + adjoint(grad)) / 2)
 
@@ -202,9 +198,7 @@ def cholesky_solve(x: Array, y: Array, *, upper: bool = False) -> Array:
 
 
 @cholesky_solve.gradient(takes="X Y Out Out@GRAD", gives="X@GRAD Y@GRAD")
-def cholesky_solve_grad(
-    x: Array, y: Array, out: Array, d_out: Array, *, upper: bool = False
-) -> tuple[Array, Array]:
+def cholesky_solve_grad(x: Array, y: Array, out: Array, d_out: Array, *, upper: bool = False) -> tuple[Array, Array]:
     """``A^-1 d_out``, and through ``A = y y^H`` the factor's."""
     d_x: Array = cholesky_solve(d_out, y, upper=upper)
     outer = d_x @ adjoint(out)
@@ -224,9 +218,7 @@ def _is_vector(x: Array, y: Array) -> bool:
 def _solved(a: Array, columns: Array) -> Array:
     """``a^-1 @ columns``; with as many dimensions as ``a``, lest numpy 1 takes the columns for vectors."""
     missing = max(a.ndim - columns.ndim, 0)
-    return np.asarray(
-        checked(np.linalg.solve, "X is singular", a, columns.reshape((1,) * missing + columns.shape))
-    )
+    return np.asarray(checked(np.linalg.solve, "X is singular", a, columns.reshape((1,) * missing + columns.shape)))
 
 
 @operator("solve", inputs="X Y", outputs="Out")

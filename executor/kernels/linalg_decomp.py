@@ -114,9 +114,7 @@ def eigvals(x: Array) -> Array:
 def _symmetric(x: Array, uplo: str) -> tuple[Array, Array]:
     if uplo not in ("L", "U"):
         raise ValueError(f"attribute UPLO is '{uplo}', expected 'L' or 'U'")
-    values, vectors = checked(
-        np.linalg.eigh, "the eigenvalues of X do not converge", square_matrices("X", x), uplo
-    )
+    values, vectors = checked(np.linalg.eigh, "the eigenvalues of X do not converge", square_matrices("X", x), uplo)
     return np.asarray(values), np.asarray(vectors)
 
 
@@ -174,9 +172,7 @@ def _tall_qr_grad(q: Array, r: Array, d_q: Array, d_r: Array) -> Array:
 
 
 @qr.gradient(takes="X Q R Q@GRAD? R@GRAD?", gives="X@GRAD")
-def qr_grad(
-    x: Array, q: Array, r: Array, d_q: Array | None, d_r: Array | None, *, mode: str = "reduced"
-) -> Array:
+def qr_grad(x: Array, q: Array, r: Array, d_q: Array | None, d_r: Array | None, *, mode: str = "reduced") -> Array:
     """Square or tall matrices directly; wide ones through their square front part."""
     rows, columns = x.shape[-2:]
     if mode == "r":

@@ -25,9 +25,7 @@ def _least_squares(x: Array, y: Array, cutoff: Array | float) -> tuple[Array, Ar
 
 
 @operator("lstsq", inputs="X Y", outputs="Solution Residuals Rank SingularValues", gradient=None)
-def lstsq(
-    x: Array, y: Array, *, rcond: float = 0.0, driver: str = "gels"
-) -> tuple[Array, Array, Array, Array]:
+def lstsq(x: Array, y: Array, *, rcond: float = 0.0, driver: str = "gels") -> tuple[Array, Array, Array, Array]:
     """The least squares solution of ``x @ out = y``, ``[..., m, n]`` and ``[..., m, k]``.
 
     ``Residuals`` are the sums of squares where ``m > n``, else empty. Driver gels takes ``x`` to have full

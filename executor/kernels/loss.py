@@ -139,9 +139,7 @@ def teacher_student_sigmoid_loss(x: Array, label: Array) -> Array:
     """The logistic loss of the click, plus that of the teacher's score where the label carries one."""
     click, score, has_teacher = _student_targets(label)
     plus = softplus(x)
-    result: Array = (plus - x * click + np.where(has_teacher, plus - x * score, 0)).astype(
-        x.dtype, copy=False
-    )
+    result: Array = (plus - x * click + np.where(has_teacher, plus - x * score, 0)).astype(x.dtype, copy=False)
     return result
 
 
@@ -163,9 +161,7 @@ def teacher_student_sigmoid_loss_grad(
 
 
 @operator("sigmoid_focal_loss", inputs="X Label FgNum", outputs="Out")
-def sigmoid_focal_loss(
-    x: Array, label: Array, foreground: Array, *, gamma: float = 2.0, alpha: float = 0.25
-) -> Array:
+def sigmoid_focal_loss(x: Array, label: Array, foreground: Array, *, gamma: float = 2.0, alpha: float = 0.25) -> Array:
     """The focal loss of ``[N, C]`` logits; label ``c`` is class ``c - 1``, 0 background, -1 ignored.
 
     Divided by the number of foreground samples.

@@ -80,18 +80,14 @@ def cos_sim(x: Array, y: Array) -> tuple[Array, Array, Array]:
     """The cosine between the samples of ``x`` and ``y`` (or the one sample of ``y``), ``[N, 1]``; both lengths."""
     a, b = _flat(x), _flat(y)
     if a.shape[1] != b.shape[1] or len(b) not in (1, len(a)):
-        raise ValueError(
-            f"X {list(x.shape)} and Y {list(y.shape)} must agree; the first dimension of Y may be 1"
-        )
+        raise ValueError(f"X {list(x.shape)} and Y {list(y.shape)} must agree; the first dimension of Y may be 1")
     x_norm = np.sqrt(np.square(a).sum(axis=1, keepdims=True))
     y_norm = np.sqrt(np.square(b).sum(axis=1, keepdims=True))
     return (a * b).sum(axis=1, keepdims=True) / (x_norm * y_norm), x_norm, y_norm
 
 
 @cos_sim.gradient(takes="X Y XNorm YNorm Out Out@GRAD", gives="X@GRAD Y@GRAD")
-def cos_sim_grad(
-    x: Array, y: Array, x_norm: Array, y_norm: Array, out: Array, d_out: Array
-) -> tuple[Array, Array]:
+def cos_sim_grad(x: Array, y: Array, x_norm: Array, y_norm: Array, out: Array, d_out: Array) -> tuple[Array, Array]:
     """``d_out * (y / (|x| |y|) - cos * x / |x|^2)``, and with the parts exchanged."""
     a, b = _flat(x), _flat(y)
     product = x_norm * y_norm
@@ -107,9 +103,7 @@ def squared_l2_distance(x: Array, y: Array) -> tuple[Array, Array]:
     """The squared distance of each sample of ``x`` to that of ``y`` (or its only one), ``[N, 1]``."""
     a, b = _flat(x), _flat(y)
     if a.shape[1] != b.shape[1] or len(b) not in (1, len(a)):
-        raise ValueError(
-            f"X {list(x.shape)} and Y {list(y.shape)} must agree; the first dimension of Y may be 1"
-        )
+        raise ValueError(f"X {list(x.shape)} and Y {list(y.shape)} must agree; the first dimension of Y may be 1")
     gap = a - b
     return gap, np.square(gap).sum(axis=1, keepdims=True)
 

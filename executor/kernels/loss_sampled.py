@@ -118,9 +118,7 @@ def nce(
     Of ``o = sigmoid(w[class] . x + b[class])`` and the noise ``n = negatives * P(class)``: ``-log(o / (o + n))``
     for true classes, ``-log(n / (o + n))`` for the others. ``SampleLogits`` holds ``o``.
     """
-    samples = _nce_samples(
-        label, num_neg_samples, sampler, num_total_classes, probabilities, seed, custom_neg_classes
-    )
+    samples = _nce_samples(label, num_neg_samples, sampler, num_total_classes, probabilities, seed, custom_neg_classes)
     logits = np.einsum("bkd,bd->bk", _wide(weight[samples]), _wide(x).reshape(len(x), -1))
     if bias is not None:
         logits = logits + bias.reshape(-1)[samples]

@@ -63,9 +63,7 @@ def _one_hot_sub(rows: Array, labels: Array, amount: Array) -> None:
     rows[np.arange(len(labels)), labels] -= amount
 
 
-@operator(
-    "softmax_with_cross_entropy", inputs="Logits Label", outputs="Softmax Loss", ignores="numeric_stable_mode"
-)
+@operator("softmax_with_cross_entropy", inputs="Logits Label", outputs="Softmax Loss", ignores="numeric_stable_mode")
 def softmax_with_cross_entropy(
     logits: Array,
     label: Array,
@@ -91,9 +89,7 @@ def softmax_with_cross_entropy(
         loss = -(label * logs).sum(axis=axis, keepdims=True)
     else:
         if label.ndim != logits.ndim or label.shape[axis] != 1:
-            raise ValueError(
-                f"Label {list(label.shape)} must be Logits {list(logits.shape)} with 1 at axis {axis}"
-            )
+            raise ValueError(f"Label {list(label.shape)} must be Logits {list(logits.shape)} with 1 at axis {axis}")
         rows, shape = _class_last(logs, axis)
         labels, counts = _checked_labels(label, shape[-1], ignore_index)
         kept = np.where(counts, -_picked(rows, labels), 0)
@@ -145,11 +141,7 @@ def cross_entropy(x: Array, label: Array, *, soft_label: bool = False, ignore_in
         return result
     rows, shape = _class_last(x, -1)
     labels, counts = _checked_labels(label, shape[-1], ignore_index)
-    return (
-        np.where(counts, -_log(_picked(rows, labels)), 0)
-        .astype(x.dtype, copy=False)
-        .reshape(_loss_shape(x, label))
-    )
+    return np.where(counts, -_log(_picked(rows, labels)), 0).astype(x.dtype, copy=False).reshape(_loss_shape(x, label))
 
 
 @cross_entropy.gradient(takes="X Label Y@GRAD", gives="X@GRAD")
@@ -177,9 +169,7 @@ def cross_entropy2(x: Array, label: Array, *, ignore_index: int = -100) -> tuple
     return loss.reshape(_loss_shape(x, label)), x_shape(x), picked.reshape(*x.shape[:-1], 1)
 
 
-def _cross_entropy_grad2(
-    label: Array, picked: Array, shape: Array, d_y: Array, *, ignore_index: int = -100
-) -> Array:
+def _cross_entropy_grad2(label: Array, picked: Array, shape: Array, d_y: Array, *, ignore_index: int = -100) -> Array:
     """``-d_y / MatchX`` at the label, 0 elsewhere."""
     full = shape.shape[1:]
     labels, counts = _checked_labels(label, full[-1], ignore_index)
@@ -262,9 +252,7 @@ def _nll_weights(
 ) -> tuple[Array, Array, Array, tuple[int, ...]]:
     """Rows of log probabilities, labels, the weight of each row (0 where ignored), the shape with classes last."""
     if x.ndim < 2 or label.shape != (x.shape[0], *x.shape[2:]):
-        raise ValueError(
-            f"X [N, C, ...] and Label [N, ...] do not fit: {list(x.shape)} and {list(label.shape)}"
-        )
+        raise ValueError(f"X [N, C, ...] and Label [N, ...] do not fit: {list(x.shape)} and {list(label.shape)}")
     rows, shape = _class_last(x, 1)
     labels, counts = _checked_labels(label, x.shape[1], ignore_index)
     each = np.ones(len(labels), x.dtype) if weight is None else weight[labels]

@@ -96,9 +96,7 @@ def matmul_v2(
     Two vectors give a 0-d result, or shape [1] where the program (saved before 2.5) declares that.
     """
     if x.ndim == 0 or y.ndim == 0:
-        raise ValueError(
-            f"X and Y need at least one dimension, got shapes {list(x.shape)} and {list(y.shape)}"
-        )
+        raise ValueError(f"X and Y need at least one dimension, got shapes {list(x.shape)} and {list(y.shape)}")
     left = _row(x) if x.ndim == 1 else swapped(x, trans_x)
     right = _column(y) if y.ndim == 1 else swapped(y, trans_y)
     out = product(left, right)
@@ -203,9 +201,7 @@ def matmul(
 def _heads(x: Array, y: Array, count: int) -> list[tuple[Array, Array]]:
     """The operands of each head: columns of ``x``; rows of ``y``, or its columns where rows are too few."""
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] % count:
-        raise ValueError(
-            f"head_number {count} does not divide X of shape {list(x.shape)} with Y {list(y.shape)}"
-        )
+        raise ValueError(f"head_number {count} does not divide X of shape {list(x.shape)} with Y {list(y.shape)}")
     axis = -2 if y.shape[-2] == x.shape[-1] else -1
     return list(zip(np.split(x, count, axis=-1), np.split(y, count, axis=axis), strict=True))
 
@@ -331,9 +327,7 @@ def mul_grad_grad(
 def bmm(x: Array, y: Array) -> Array:
     """``x @ y`` of two stacks of as many matrices, ``[B, M, K] @ [B, K, N]``."""
     if x.ndim != 3 or y.ndim != 3 or x.shape[0] != y.shape[0]:
-        raise ValueError(
-            f"X and Y must be stacks [B, M, K] and [B, K, N], got {list(x.shape)} and {list(y.shape)}"
-        )
+        raise ValueError(f"X and Y must be stacks [B, M, K] and [B, K, N], got {list(x.shape)} and {list(y.shape)}")
     return product(x, y)
 
 
@@ -364,9 +358,7 @@ def addmm(bias: Array, x: Array, y: Array, *, Beta: float = 1.0, Alpha: float = 
         raise ValueError(f"X and Y must be matrices, got {list(x.shape)} and {list(y.shape)}")
     out = _scaled(product(x, y), Alpha)
     if bias.ndim > 2 or np.broadcast_shapes(bias.shape, out.shape) != out.shape:
-        raise ValueError(
-            f"Input of shape {list(bias.shape)} does not broadcast to the product {list(out.shape)}"
-        )
+        raise ValueError(f"Input of shape {list(bias.shape)} does not broadcast to the product {list(out.shape)}")
     out += bias if Beta == 1.0 else bias * np.asarray(Beta, bias.dtype)
     return out
 
@@ -403,9 +395,7 @@ def _times(right: Array, alpha: float) -> Run:
 
 
 @matmul_v2.prepare
-def prepare_matmul_v2(
-    constants: Mapping[str, Any], *, trans_x: bool = False, trans_y: bool = False
-) -> Run | None:
+def prepare_matmul_v2(constants: Mapping[str, Any], *, trans_x: bool = False, trans_y: bool = False) -> Run | None:
     """With a constant matrix on the right, convert and transpose it once."""
     right = None if trans_x else _fixed_right(constants)
     return None if right is None else _times(swapped(right, trans_y), 1.0)
@@ -426,9 +416,7 @@ def prepare_matmul(
 
 
 @mul.prepare
-def prepare_mul(
-    constants: Mapping[str, Any], *, x_num_col_dims: int = 1, y_num_col_dims: int = 1
-) -> Run | None:
+def prepare_mul(constants: Mapping[str, Any], *, x_num_col_dims: int = 1, y_num_col_dims: int = 1) -> Run | None:
     """With a constant ``Y``, flatten and convert it once."""
     y = _fixed_right(constants)
     if y is None:

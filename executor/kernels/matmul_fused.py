@@ -46,9 +46,7 @@ def activation(name: str, alpha: float = 0.0, beta: float = 0.0) -> Callable[[Ar
     if name in ("", "identity"):
         return None
     if name not in _ACTIVATIONS:
-        raise ValueError(
-            f"fused activation '{name}' is unknown, expected one of {', '.join(sorted(_ACTIVATIONS))}"
-        )
+        raise ValueError(f"fused activation '{name}' is unknown, expected one of {', '.join(sorted(_ACTIVATIONS))}")
     type, attrs = _ACTIVATIONS[name]
     given = {"alpha": alpha, "beta": beta}
     bound = {attr: given[value] if isinstance(value, str) else value for attr, value in attrs.items()}
@@ -248,9 +246,7 @@ def _by_rows(x: Array, weight: Array) -> Array:
 
 
 @bilinear_tensor_product.gradient(takes="X Y Weight Out@GRAD", gives="X@GRAD Y@GRAD Weight@GRAD Bias@GRAD")
-def bilinear_tensor_product_grad(
-    x: Array, y: Array, weight: Array, d_out: Array
-) -> tuple[Array, Array, Array, Array]:
+def bilinear_tensor_product_grad(x: Array, y: Array, weight: Array, d_out: Array) -> tuple[Array, Array, Array, Array]:
     """Each operand's gradient is the product of the others, summed over what it does not index."""
     wide = widened(x), widened(y), widened(weight), widened(d_out)
     a, b, w, d = wide

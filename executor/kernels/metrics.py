@@ -105,11 +105,7 @@ def _ratio(count: Any, other: Any) -> Any:
 
 
 def _f1(precision: Any, recall: Any) -> Any:
-    return (
-        2 * precision * recall / (precision + recall)
-        if precision > 0 or recall > 0
-        else precision.dtype.type(0)
-    )
+    return 2 * precision * recall / (precision + recall) if precision > 0 or recall > 0 else precision.dtype.type(0)
 
 
 def _averages(states: Array) -> Array:
@@ -225,11 +221,7 @@ def check_numerics(
     stats = np.asarray([np.isnan(tensor).sum(), np.isinf(tensor).sum(), (tensor == 0).sum()], np.int64)
     if check_nan_inf_level == 0 and stats[:2].any():
         raise ValueError(f"'{var_name}' of {op_type} holds {stats[0]} nan and {stats[1]} inf")
-    wide = (
-        tensor.astype(np.promote_types(tensor.dtype, np.float32))
-        if tensor.dtype.kind != "c"
-        else np.abs(tensor)
-    )
+    wide = tensor.astype(np.promote_types(tensor.dtype, np.float32)) if tensor.dtype.kind != "c" else np.abs(tensor)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
         edges = [
             np.fmax.reduce(wide.reshape(-1)),

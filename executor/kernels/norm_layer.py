@@ -23,9 +23,7 @@ def _rows_of(shape: tuple[int, ...], begin: int) -> tuple[int, int]:
 
 def _check_affine(name: str, value: Array | None, columns: int) -> Array | None:
     if value is not None and value.size != columns:
-        raise ValueError(
-            f"{name} of shape {list(value.shape)} must have the {columns} elements that are normalised"
-        )
+        raise ValueError(f"{name} of shape {list(value.shape)} must have the {columns} elements that are normalised")
     return None if value is None else value.reshape(-1)
 
 
@@ -63,9 +61,7 @@ def normalize_rows(
     return y.reshape(x.shape).astype(x.dtype, copy=False), mean.reshape(leading), variance.reshape(leading)
 
 
-@operator(
-    "layer_norm", inputs="X Scale? Bias?", outputs="Y Mean Variance", ignores="is_test mkldnn_data_type"
-)
+@operator("layer_norm", inputs="X Scale? Bias?", outputs="Y Mean Variance", ignores="is_test mkldnn_data_type")
 def layer_norm(
     x: Array,
     scale: Array | None = None,
@@ -130,9 +126,7 @@ class _Groups:
         self.shape = x.shape
         self.batch, self.channels = x.shape[0], x.shape[-1 if self.last else 1]
         if groups <= 0 or self.channels % groups:
-            raise ValueError(
-                f"groups={groups} does not divide the {self.channels} channels of X {list(x.shape)}"
-            )
+            raise ValueError(f"groups={groups} does not divide the {self.channels} channels of X {list(x.shape)}")
         self.groups = groups
         self.depth = self.channels // groups
         self.positions = math.prod(x.shape) // max(self.batch * self.channels, 1)
@@ -281,9 +275,7 @@ def instance_norm(
     return y, mean, inverse_deviation(variance, epsilon)
 
 
-@instance_norm.gradient(
-    takes="X Scale? SavedMean? SavedVariance? Y@GRAD", gives="X@GRAD Scale@GRAD Bias@GRAD"
-)
+@instance_norm.gradient(takes="X Scale? SavedMean? SavedVariance? Y@GRAD", gives="X@GRAD Scale@GRAD Bias@GRAD")
 def instance_norm_grad(
     x: Array,
     scale: Array | None,

@@ -71,9 +71,7 @@ def each_parameter(step: Callable[..., tuple[Any, ...]], *columns: Sequence[Any]
     return tuple(list(part) for part in zip(*(step(*row) for row in zip(*full, strict=True)), strict=True))
 
 
-@operator(
-    "sgd", inputs="Param LearningRate Grad MasterParam?", outputs="ParamOut MasterParamOut", gradient=None
-)
+@operator("sgd", inputs="Param LearningRate Grad MasterParam?", outputs="ParamOut MasterParamOut", gradient=None)
 def sgd(
     param: Array, learning_rate: Array, grad: Any, master: Array | None, *, multi_precision: bool = False
 ) -> tuple[Array, Array | None]:
@@ -299,9 +297,7 @@ def proximal_gd(param: Array, grad: Any, learning_rate: Array, *, l1: float = 0.
     return _shrunk(param - rate * dense_grad(grad, param.dtype), rate, l1, l2)
 
 
-@operator(
-    "proximal_adagrad", inputs="Param Moment Grad LearningRate", outputs="ParamOut MomentOut", gradient=None
-)
+@operator("proximal_adagrad", inputs="Param Moment Grad LearningRate", outputs="ParamOut MomentOut", gradient=None)
 def proximal_adagrad(
     param: Array, moment: Array, grad: Any, learning_rate: Array, *, l1: float = 0.0, l2: float = 0.0
 ) -> tuple[Array, Array]:
@@ -357,9 +353,7 @@ def ftrl(
     def step(param: Array, squared: Array, linear: Array, slope: Array) -> tuple[Array, Array, Array]:
         total = squared + slope * slope
         power = number(-lr_power)
-        root, old_root = (
-            np.sqrt(each) if lr_power == -0.5 else np.power(each, power) for each in (total, squared)
-        )
+        root, old_root = (np.sqrt(each) if lr_power == -0.5 else np.power(each, power) for each in (total, squared))
         linear = linear + slope - (root - old_root) / rate * param
         shift = np.where(linear >= 0, first, -first) - linear
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -404,9 +398,7 @@ def average_accumulates(
     When the window is full its sums move to the third buffer and the count starts again.
     """
     if min_average_window > max_average_window:
-        raise ValueError(
-            f"min_average_window {min_average_window} is above max_average_window {max_average_window}"
-        )
+        raise ValueError(f"min_average_window {min_average_window} is above max_average_window {max_average_window}")
     count, old_count, total = (int(each.reshape(-1)[0]) for each in (accumulates, old_accumulates, updates))
     total, count = total + 1, count + 1
     first, second, third = sum_1 + param, sum_2, sum_3
@@ -431,9 +423,7 @@ def check_finite_and_unscale(x: list[Array], scale: Array) -> tuple[list[Array],
         factor = 1 / scale.reshape(-1)[0]
         for each in x:
             found = found or not bool(np.isfinite(each).all())
-            made.append(
-                np.asarray(each * (each.dtype.type(0) if found else factor)).astype(each.dtype, copy=False)
-            )
+            made.append(np.asarray(each * (each.dtype.type(0) if found else factor)).astype(each.dtype, copy=False))
     return made, np.asarray([found])
 
 

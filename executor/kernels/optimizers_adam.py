@@ -146,9 +146,7 @@ def _check_amsgrad(amsgrad: bool, moment2_max: Array | None) -> Array | None:
     return moment2_max if amsgrad else None
 
 
-@operator(
-    "adam", inputs=_ADAM_IN, outputs=_ADAM_OUT, ignores="min_row_size_to_use_multithread", gradient=None
-)
+@operator("adam", inputs=_ADAM_IN, outputs=_ADAM_OUT, ignores="min_row_size_to_use_multithread", gradient=None)
 def adam(
     param: Array,
     grad: Any,
@@ -192,9 +190,7 @@ def adam(
     )
 
 
-@operator(
-    "adamw", inputs=_ADAM_IN, outputs=_ADAM_OUT, ignores="min_row_size_to_use_multithread", gradient=None
-)
+@operator("adamw", inputs=_ADAM_IN, outputs=_ADAM_OUT, ignores="min_row_size_to_use_multithread", gradient=None)
 def adamw(
     param: Array,
     grad: Any,

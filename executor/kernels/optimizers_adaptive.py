@@ -68,15 +68,11 @@ def adagrad(
     slope = dense_grad(merged_rows(grad) if isinstance(grad, SelectedRows) else grad, wide.dtype)
     total = moment + slope * slope
     rate = rate_of(learning_rate, wide.dtype)
-    out, copy = narrow(
-        wide - rate * slope / (np.sqrt(total) + attr_number(wide.dtype)(epsilon)), param, master
-    )
+    out, copy = narrow(wide - rate * slope / (np.sqrt(total) + attr_number(wide.dtype)(epsilon)), param, master)
     return out, total, copy
 
 
-@operator(
-    "decayed_adagrad", inputs="Param Grad Moment LearningRate", outputs="ParamOut MomentOut", gradient=None
-)
+@operator("decayed_adagrad", inputs="Param Grad Moment LearningRate", outputs="ParamOut MomentOut", gradient=None)
 def decayed_adagrad(
     param: Array,
     grad: Any,

@@ -231,9 +231,7 @@ def _region(x: Array | Meta, shape: Sequence[int], offsets: Sequence[int]) -> tu
     for size, extent, offset in zip(x.shape, shape, offsets, strict=True):
         length = size - offset if extent < 0 else extent
         if offset < 0 or offset + length > size:
-            raise ValueError(
-                f"offsets {list(offsets)} and shape {list(shape)} reach outside X {list(x.shape)}"
-            )
+            raise ValueError(f"offsets {list(offsets)} and shape {list(shape)} reach outside X {list(x.shape)}")
         region.append(slice(offset, offset + length))
     return tuple(region)
 

@@ -184,9 +184,7 @@ def _gradient_kernel(count: int, layout: str) -> Kernel:
             d_x = average_back(wide, axes, exclusive or adaptive)
         return channels_last(d_x.astype(x.dtype, copy=False), data_format)
 
-    pool_grad.__doc__ = (
-        "The first maximum of a window takes its whole gradient; an average shares it equally."
-    )
+    pool_grad.__doc__ = "The first maximum of a window takes its whole gradient; an average shares it equally."
     return pool_grad
 
 

@@ -50,9 +50,7 @@ def _with_index_kernel(count: int) -> Kernel:
         out = maximum(wide, axes)
         return out.astype(x.dtype, copy=False), first_maximum(wide, out, axes).astype(np.int32)
 
-    pool.__doc__ = (
-        "The maxima of the windows and their flat places in each plane (int32); the first place wins."
-    )
+    pool.__doc__ = "The maxima of the windows and their flat places in each plane (int32); the first place wins."
     return pool
 
 
@@ -62,12 +60,8 @@ def _take_back(x: Array, mask: Array, d_out: Array) -> Array:
     return scatter_planes(wide, mask, x.shape[2:]).astype(d_out.dtype, copy=False)
 
 
-max_pool2d_with_index = operator("max_pool2d_with_index", inputs="X", outputs="Out Mask")(
-    _with_index_kernel(2)
-)
-max_pool3d_with_index = operator("max_pool3d_with_index", inputs="X", outputs="Out Mask")(
-    _with_index_kernel(3)
-)
+max_pool2d_with_index = operator("max_pool2d_with_index", inputs="X", outputs="Out Mask")(_with_index_kernel(2))
+max_pool3d_with_index = operator("max_pool3d_with_index", inputs="X", outputs="Out Mask")(_with_index_kernel(3))
 for _each in (max_pool2d_with_index, max_pool3d_with_index):
     _each.gradient(takes="X Mask Out@GRAD", gives="X@GRAD")(_take_back)
 
@@ -86,8 +80,7 @@ def _unpooled(
     extents = [int(size) for size in output_size]
     if not any(extents):
         extents = [
-            (size - 1) * s - 2 * p + k
-            for size, s, p, k in zip(x.shape[2:], strides, paddings, ksize, strict=True)
+            (size - 1) * s - 2 * p + k for size, s, p, k in zip(x.shape[2:], strides, paddings, ksize, strict=True)
         ]
     if len(extents) != count:
         raise ValueError(f"output_size must have {count} values, got {list(output_size)}")
@@ -97,9 +90,7 @@ def _unpooled(
     out = np.zeros((*x.shape[:2], *extents), x.dtype)
     planes = x.shape[0] * x.shape[1]
     # Paddle writes in order, so the last of several values for one place stays; put_along_axis does the same.
-    np.put_along_axis(
-        out.reshape(planes, size), indices.reshape(planes, -1).astype(np.int64), x.reshape(planes, -1), 1
-    )
+    np.put_along_axis(out.reshape(planes, size), indices.reshape(planes, -1).astype(np.int64), x.reshape(planes, -1), 1)
     return out
 
 

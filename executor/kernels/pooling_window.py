@@ -229,9 +229,7 @@ def _search_bins(x: Array, axes: Sequence[PoolAxis], steps: Sequence[int], found
     for index in product(*(range(axis.out) for axis in axes)):
         starts = [int(axis.starts[i]) for axis, i in zip(axes, index, strict=True)]
         extents = [int(axis.stops[i]) - start for axis, i, start in zip(axes, index, starts, strict=True)]
-        box = x[
-            lead + tuple(slice(start, start + extent) for start, extent in zip(starts, extents, strict=True))
-        ]
+        box = x[lead + tuple(slice(start, start + extent) for start, extent in zip(starts, extents, strict=True))]
         best = box.reshape(*box.shape[: len(lead)], -1).argmax(axis=-1)
         inside = np.unravel_index(best, extents)
         found[lead + index] = sum((i + s) * step for i, s, step in zip(inside, starts, steps, strict=True))

@@ -178,9 +178,7 @@ def dist(x: Array, y: Array, *, p: float = 2.0, ctx: OpContext | None = None) ->
         elif p == 2:
             value = np.sqrt(np.square(size).sum())
         else:
-            value = np.power(
-                np.power(size, p).sum(), float(np.float32(1) / np.float32(p))
-            )  # as Paddle rounds it
+            value = np.power(np.power(size, p).sum(), float(np.float32(1) / np.float32(p)))  # as Paddle rounds it
     return follow_rank(np.asarray(value).astype(x.dtype), None if ctx is None else ctx.declared("Out"))
 
 

@@ -59,9 +59,7 @@ def _along(scale: Array, x: Array, axis: int) -> Array:
     if axis not in (0, 1) or axis >= x.ndim:
         raise ValueError(f"quant_axis is -1, 0 or 1 and a dimension of X {list(x.shape)}, got {axis}")
     if scale.size != x.shape[axis]:
-        raise ValueError(
-            f"Scale has {scale.size} values, X has {x.shape[axis]} channels along dimension {axis}"
-        )
+        raise ValueError(f"Scale has {scale.size} values, X has {x.shape[axis]} channels along dimension {axis}")
     return scale.reshape((-1, *(1,) * (x.ndim - axis - 1))).astype(x.dtype, copy=False)
 
 
@@ -133,9 +131,7 @@ def _abs_max_kernel(back: bool) -> Any:
 
 
 define("fake_quantize_abs_max", _abs_max_kernel(False), inputs="X", outputs="Out OutScale", gradient=None)
-_straight_through(
-    define("fake_quantize_dequantize_abs_max", _abs_max_kernel(True), inputs="X", outputs="Out OutScale")
-)
+_straight_through(define("fake_quantize_dequantize_abs_max", _abs_max_kernel(True), inputs="X", outputs="Out OutScale"))
 
 
 # per channel, from this batch
@@ -213,9 +209,7 @@ _straight_through(
 )
 
 
-@operator(
-    "moving_average_abs_max_scale", inputs="X InAccum? InState?", outputs="Out OutScale OutState OutAccum"
-)
+@operator("moving_average_abs_max_scale", inputs="X InAccum? InState?", outputs="Out OutScale OutState OutAccum")
 def moving_average_abs_max_scale(
     x: Any, in_accum: Any, in_state: Any, *, moving_rate: float = 0.9, is_test: bool = False, env: Env
 ) -> tuple[Any, ...]:
@@ -229,9 +223,7 @@ def moving_average_abs_max_scale(
 _straight_through(moving_average_abs_max_scale)
 
 
-@operator(
-    "fake_quantize_range_abs_max", inputs="X InScale Iter?", outputs="Out OutScale OutScales", gradient=None
-)
+@operator("fake_quantize_range_abs_max", inputs="X InScale Iter?", outputs="Out OutScale OutScales", gradient=None)
 def fake_quantize_range_abs_max(
     x: Any,
     in_scale: Any,
@@ -391,9 +383,7 @@ def fake_channel_wise_dequantize_max_abs(
     if len(scales) == 1:
         return _dequantized(x, _along(scales[0], x, quant_axis), int(steps))
     if len(scales) != 2 or len(quant_bits) != 2:
-        raise ValueError(
-            f"Scales and quant_bits hold one or two entries, got {len(scales)} and {len(quant_bits)}"
-        )
+        raise ValueError(f"Scales and quant_bits hold one or two entries, got {len(scales)} and {len(quant_bits)}")
     channels = scales[0].reshape((-1, *(1,) * (x.ndim - x_num_col_dims - 1)))
     return np.asarray(x * channels * scales[1].reshape(-1)[0] / x.dtype.type(steps))
 

@@ -23,11 +23,7 @@ Reduce = Callable[[Array, Axes], Array]
 def reduced_axes(ndim: int, dim: Sequence[int] | int, reduce_all: bool) -> Axes:
     """The axes to reduce: all of them when asked to or when ``dim`` is empty."""
     listed = [dim] if isinstance(dim, int) else list(dim)
-    return (
-        tuple(range(ndim))
-        if reduce_all or not listed
-        else tuple(a for a in normalize_axes(listed, ndim) if ndim)
-    )
+    return tuple(range(ndim)) if reduce_all or not listed else tuple(a for a in normalize_axes(listed, ndim) if ndim)
 
 
 def shaped(result: Array, shape: tuple[int, ...], axes: Axes, keep_dim: bool, ctx: OpContext | None) -> Array:
@@ -48,9 +44,7 @@ def expanded(reduced: Array, shape: tuple[int, ...], axes: Axes) -> Array:
 
 def _no_empty(name: str, x: Array, axes: Axes) -> None:
     if not all(x.shape[axis] for axis in axes):
-        raise ValueError(
-            f"the {name} over dimensions {list(axes)} of X {list(x.shape)} is that of no elements"
-        )
+        raise ValueError(f"the {name} over dimensions {list(axes)} of X {list(x.shape)} is that of no elements")
 
 
 def _sum(x: Array, axes: Axes) -> Array:
@@ -207,9 +201,7 @@ def _shape_grad(rule: Callable[[Meta, Array, Axes], Array]) -> Callable[..., Arr
 
 
 def _value_grad(rule: Callable[[Array, Array, Array, Axes], Array]) -> Callable[..., Array]:
-    def kernel(
-        x: Array, out: Array, d_out: Array, *, dim: Sequence[int] = (0,), reduce_all: bool = False
-    ) -> Array:
+    def kernel(x: Array, out: Array, d_out: Array, *, dim: Sequence[int] = (0,), reduce_all: bool = False) -> Array:
         return rule(x, out, d_out, reduced_axes(x.ndim, dim, reduce_all))
 
     return kernel
@@ -256,9 +248,7 @@ for _type, (_reduce, _value_rule) in _BY_VALUE.items():
 for _type, (_reduce, _value_rule) in _BY_TENSORS.items():
     _kernel = _reducer_of_tensors(reducer(_reduce, promote=False))
     _made = define(_type, _kernel, inputs=f"X {_TENSOR_AXES}", outputs="Out", ignores=_IGNORES)
-    _made.gradient(takes=f"X Out Out@GRAD {_TENSOR_AXES}", gives="X@GRAD")(
-        _value_grad_of_tensors(_value_rule)
-    )
+    _made.gradient(takes=f"X Out Out@GRAD {_TENSOR_AXES}", gives="X@GRAD")(_value_grad_of_tensors(_value_rule))
 for _type, _reduce in _LOGICAL.items():
     _kernel = _reducer_of_tensors(reducer(_reduce, promote=False))
     define(_type, _kernel, inputs=f"X {_TENSOR_AXES}", outputs="Out", ignores=_IGNORES, gradient=None)

@@ -196,16 +196,13 @@ def cudnn_lstm(
     if not is_test:
         mask = _draw((*x.shape[:2], directions * hidden_size), dropout_prob, num_layers, seed)
     keep = not is_test and "Reserve" in want
-    out, last, reserve = run_stack(
-        stack, x, [init_h, init_c], length, keep=keep, dropout=_dropout(mask, dropout_prob)
-    )
+    out, last, reserve = run_stack(stack, x, [init_h, init_c], length, keep=keep, dropout=_dropout(mask, dropout_prob))
     hidden, cell = _as(x.dtype, last)
     return reserve, mask, out.astype(x.dtype, copy=False), hidden, cell
 
 
 @cudnn_lstm.gradient(
-    takes="Input InitH InitC WeightList* SequenceLength? Out Reserve StateOut "
-    "Out@GRAD? LastH@GRAD? LastC@GRAD?",
+    takes="Input InitH InitC WeightList* SequenceLength? Out Reserve StateOut Out@GRAD? LastH@GRAD? LastC@GRAD?",
     gives="Input@GRAD InitH@GRAD InitC@GRAD WeightList@GRAD*",
 )
 def cudnn_lstm_grad(

@@ -154,8 +154,6 @@ def stack_grad(
         grads.insert(0, own)
         if d_below is not None:
             d_current = d_below
-    d_states = [
-        np.concatenate([f[k] for f in d_first]).astype(x.dtype, copy=False) for k in range(len(states))
-    ]
+    d_states = [np.concatenate([f[k] for f in d_first]).astype(x.dtype, copy=False) for k in range(len(states))]
     d_x = d_current.astype(x.dtype, copy=False) if input_wanted else None
     return StackGrad(d_x, d_states, _in_list_order(grads, weights[0].dtype))

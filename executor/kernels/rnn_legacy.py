@@ -234,9 +234,7 @@ def gru_grad(
     layout = batch_layout(offsets_of(hidden, "Hidden"), is_reverse)
     cell = named_gru(weight, gate_activation, activation, origin_mode)
     first, rows = ordered(h0, layout.order), array_of(batch_hidden)
-    d_gates, d_first = gru_back(
-        array_of(batch_gate), rows, layout, first, cell, array_of(d_hidden)[layout.rows]
-    )
+    d_gates, d_first = gru_back(array_of(batch_gate), rows, layout, first, cell, array_of(d_hidden)[layout.rows])
     return (
         same_lod(layout.to_sequences(d_gates), hidden),
         disordered(d_first, layout.order),
@@ -307,9 +305,7 @@ def _unit_gates(x: Array, forget_bias: float) -> tuple[Array, Array, Array, Arra
     """Activated input, forget and output gate and candidate."""
     n = x.shape[1] // 4
     shifted = x[:, n : 2 * n] + np.asarray(forget_bias, x.dtype)
-    enter, forget, leave = (
-        0.5 * np.tanh(0.5 * part) + 0.5 for part in (x[:, :n], shifted, x[:, 2 * n : 3 * n])
-    )
+    enter, forget, leave = (0.5 * np.tanh(0.5 * part) + 0.5 for part in (x[:, :n], shifted, x[:, 2 * n : 3 * n]))
     return enter, forget, leave, np.tanh(x[:, 3 * n :])
 
 
@@ -317,9 +313,7 @@ def _unit_gates(x: Array, forget_bias: float) -> tuple[Array, Array, Array, Arra
 def lstm_unit(x: Array, c_prev: Array, *, forget_bias: float = 0.0) -> tuple[Array, Array]:
     """One step of an LSTM for a batch; X holds input, forget and output gate and the candidate."""
     if x.shape[1] != 4 * c_prev.shape[1]:
-        raise ValueError(
-            f"X must be four times as wide as C_prev, widths are {x.shape[1]} and {c_prev.shape[1]}"
-        )
+        raise ValueError(f"X must be four times as wide as C_prev, widths are {x.shape[1]} and {c_prev.shape[1]}")
     enter, forget, leave, candidate = _unit_gates(x, forget_bias)
     cell = forget * c_prev + enter * candidate
     return cell, leave * np.tanh(cell)

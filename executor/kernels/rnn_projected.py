@@ -68,8 +68,7 @@ def lstmp(
 
 
 @lstmp.gradient(
-    takes="Input H0? C0? Weight ProjWeight Bias? Projection Cell BatchGate BatchCellPreAct BatchHidden "
-    "Projection@GRAD",
+    takes="Input H0? C0? Weight ProjWeight Bias? Projection Cell BatchGate BatchCellPreAct BatchHidden Projection@GRAD",
     gives="Input@GRAD H0@GRAD C0@GRAD Weight@GRAD ProjWeight@GRAD Bias@GRAD",
 )
 def lstmp_grad(

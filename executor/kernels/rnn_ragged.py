@@ -265,9 +265,7 @@ class Gru:
         if weight.shape != (n, 3 * n):
             raise ValueError(f"Weight must have shape [hidden, 3 * hidden], it has {list(weight.shape)}")
         flat = weight.reshape(-1)
-        return cls(
-            flat[: 2 * n * n].reshape(n, 2 * n), flat[2 * n * n :].reshape(n, n), gate_act, act, origin_mode
-        )
+        return cls(flat[: 2 * n * n].reshape(n, 2 * n), flat[2 * n * n :].reshape(n, n), gate_act, act, origin_mode)
 
     def step(self, gate: Array, before: Array | None) -> tuple[Array, Array]:
         """Reset state and hidden state from gates (update, reset, candidate), which are overwritten."""

@@ -87,9 +87,7 @@ def weights_of(weights: Sequence[Array], layer: int, direction: int, directions:
     return [weights[at], weights[at + 1], weights[half + at], weights[half + at + 1]]
 
 
-def pack_stack(
-    weights: Sequence[Array], mode: str, num_layers: int, is_bidirec: bool, hidden_size: int
-) -> Stack:
+def pack_stack(weights: Sequence[Array], mode: str, num_layers: int, is_bidirec: bool, hidden_size: int) -> Stack:
     """Pack a WeightList.
 
     Raises:
@@ -108,9 +106,7 @@ def pack_stack(
             f"{[cell.gates * hidden_size, hidden_size]}"
         )
     dtype = accumulate_dtype(weights[0].dtype)
-    layers = [
-        _pack_layer(cell, weights, layer, directions, hidden_size, dtype) for layer in range(num_layers)
-    ]
+    layers = [_pack_layer(cell, weights, layer, directions, hidden_size, dtype) for layer in range(num_layers)]
     return Stack(cell, layers, directions, hidden_size, dtype)
 
 
@@ -212,9 +208,7 @@ def _check_states(states: Sequence[Array], stack: Stack, batch: int) -> None:
     expected = (len(stack.layers) * stack.directions, batch, stack.hidden)
     if len(states) != stack.cell.states or any(state.shape != expected for state in states):
         shapes = [list(state.shape) for state in states]
-        raise ValueError(
-            f"PreState must be {stack.cell.states} tensor(s) of shape {list(expected)}, found {shapes}"
-        )
+        raise ValueError(f"PreState must be {stack.cell.states} tensor(s) of shape {list(expected)}, found {shapes}")
 
 
 def run_stack(

@@ -43,9 +43,7 @@ def images_of(rois: Any, rois_num: Any, batch: int) -> npt.NDArray[np.int64]:
 
 def _checked(x: Any, rois: Any) -> None:
     if len(x.shape) != 4 or len(rois.shape) != 2 or rois.shape[1] != 4:
-        raise ValueError(
-            f"X must be [N, C, H, W] and ROIs [R, 4], got {list(x.shape)} and {list(rois.shape)}"
-        )
+        raise ValueError(f"X must be [N, C, H, W] and ROIs [R, 4], got {list(x.shape)} and {list(rois.shape)}")
 
 
 class _Lines:
@@ -130,9 +128,7 @@ def _aligned_lines(
     return _Lines(*matrices)
 
 
-def _pool_lines(
-    x: Array, images: npt.NDArray[np.int64], lines: Iterator[_Lines], pooled: tuple[int, int]
-) -> Array:
+def _pool_lines(x: Array, images: npt.NDArray[np.int64], lines: Iterator[_Lines], pooled: tuple[int, int]) -> Array:
     out = np.empty((len(images), x.shape[1], *pooled), x.dtype)
     for index, (image, region) in enumerate(zip(images, lines, strict=True)):
         out[index] = region.pool(x[image])
@@ -388,9 +384,7 @@ def _average_bins(roi: Array, shape: tuple[int, ...], pooled: tuple[int, int], s
 _Visit = Callable[[int, int, int, int, slice, slice], None]
 
 
-def _each_average(
-    x: Any, rois: Any, rois_num: Any, pooled: tuple[int, int], scale: float, visit: _Visit
-) -> None:
+def _each_average(x: Any, rois: Any, rois_num: Any, pooled: tuple[int, int], scale: float, visit: _Visit) -> None:
     """Call ``visit(region, image, row, column, rows, columns)`` for every bin that is not empty."""
     boxes = array_of(rois)
     for index, image in enumerate(images_of(rois, rois_num, x.shape[0])):
@@ -412,9 +406,7 @@ def psroi_pool(
     """``[R, output_channels, ph, pw]``: the mean of every bin, read from the channel that stands for that bin."""
     _checked(x, rois)
     if x.shape[1] != output_channels * pooled_height * pooled_width:
-        raise ValueError(
-            f"X must have {output_channels} * {pooled_height} * {pooled_width} channels, got {x.shape[1]}"
-        )
+        raise ValueError(f"X must have {output_channels} * {pooled_height} * {pooled_width} channels, got {x.shape[1]}")
     planes = array_of(x).reshape(x.shape[0], output_channels, pooled_height, pooled_width, *x.shape[2:])
     out = np.zeros((rois.shape[0], output_channels, pooled_height, pooled_width), planes.dtype)
 
@@ -443,9 +435,7 @@ def psroi_pool_grad(
 
     def visit(index: int, image: int, ph: int, pw: int, rows: slice, columns: slice) -> None:
         area = (rows.stop - rows.start) * (columns.stop - columns.start)
-        d_x[image, :, ph, pw, rows, columns] += (above[index, :, ph, pw] / above.dtype.type(area))[
-            :, None, None
-        ]
+        d_x[image, :, ph, pw, rows, columns] += (above[index, :, ph, pw] / above.dtype.type(area))[:, None, None]
 
     _each_average(x, rois, rois_num, (pooled_height, pooled_width), spatial_scale, visit)
     return d_x.reshape(x.shape)

@@ -117,9 +117,7 @@ def _expand_as_offsets(x: Any, y: Any) -> Index:
     offsets = level_of(y, "Y", 0)
     rows = array_of(x).shape[0]
     if offsets.size - 1 != rows:
-        raise ValueError(
-            f"X has {rows} row(s), level 0 of Y has {offsets.size - 1} sequence(s); they must agree"
-        )
+        raise ValueError(f"X has {rows} row(s), level 0 of Y has {offsets.size - 1} sequence(s); they must agree")
     return offsets
 
 
@@ -209,9 +207,7 @@ def sequence_reshape(x: Any, *, new_dim: int) -> LoDTensor:
         raise ValueError(f"X must have two dimensions, it has shape {list(rows.shape)}")
     sizes = offsets * rows.shape[1]
     if new_dim <= 0 or (sizes % new_dim).any():
-        raise ValueError(
-            f"new_dim is {new_dim}, every sequence of X must be a multiple of it long (in numbers)"
-        )
+        raise ValueError(f"new_dim is {new_dim}, every sequence of X must be a multiple of it long (in numbers)")
     return dress(rows.reshape(-1, new_dim), sizes // new_dim)
 
 
@@ -238,9 +234,7 @@ def _slice_rows(x: Any, offset: Any, length: Any) -> tuple[Index, Index]:
     begins = np.asarray(array_of(offset), np.int64).reshape(-1)
     lengths = np.asarray(array_of(length), np.int64).reshape(-1)
     if not begins.size == lengths.size == offsets.size - 1:
-        raise ValueError(
-            f"Offset and Length must give one number for each of the {offsets.size - 1} sequences of X"
-        )
+        raise ValueError(f"Offset and Length must give one number for each of the {offsets.size - 1} sequences of X")
     if (begins < 0).any() or (lengths < 0).any() or (begins + lengths > np.diff(offsets)).any():
         raise ValueError("Offset and Length must stay within the sequences of X")
     return ranges(offsets[:-1] + begins, lengths), to_offsets(lengths)

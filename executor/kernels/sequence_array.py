@@ -108,9 +108,7 @@ def array_to_lod_tensor(x: TensorArray, table: RankTable) -> Any:
     """Steps back to sequences in their first order: the inverse of ``lod_tensor_to_array``."""
     layout = batch_layout(table.offsets)
     if len(x) != len(layout.spans()):
-        raise ValueError(
-            f"X has {len(x)} entries, the longest sequence of RankTable has {len(layout.spans())}"
-        )
+        raise ValueError(f"X has {len(x)} entries, the longest sequence of RankTable has {len(layout.spans())}")
     if not x:
         raise ValueError("X is empty")
     rows, below = _joined(x)

@@ -21,9 +21,7 @@ def _windows(
     up, left = paddings[:2]
     below, right = (
         max(0, (count - 1) * stride + kernel - before - size)
-        for count, stride, kernel, before, size in zip(
-            counts, strides, kernels, (up, left), x.shape[2:], strict=True
-        )
+        for count, stride, kernel, before, size in zip(counts, strides, kernels, (up, left), x.shape[2:], strict=True)
     )
     padded = np.pad(x, ((0, 0), (0, 0), (up, below), (left, right)))
     view = np.lib.stride_tricks.sliding_window_view(padded, tuple(kernels), axis=(2, 3))
@@ -37,13 +35,9 @@ def _windows(
 def _window_counts(
     size: Sequence[int], kernels: Sequence[int], strides: Sequence[int], paddings: Sequence[int]
 ) -> tuple[int, int]:
-    down, across = (
-        (size[i] + paddings[i] + paddings[i + 2] - kernels[i]) // strides[i] + 1 for i in range(2)
-    )
+    down, across = ((size[i] + paddings[i] + paddings[i + 2] - kernels[i]) // strides[i] + 1 for i in range(2))
     if down < 1 or across < 1:
-        raise ValueError(
-            f"kernels {list(kernels)} are larger than an image of {list(size)} with its paddings"
-        )
+        raise ValueError(f"kernels {list(kernels)} are larger than an image of {list(size)} with its paddings")
     return down, across
 
 

@@ -51,9 +51,7 @@ def level_of(value: Any, slot: str, level: int = -1) -> Index:
     """
     lod = lod_of(value)
     if not lod:
-        raise ValueError(
-            f"{slot} must carry a LoD (sequence lengths), it is a tensor of shape {_shape(value)}"
-        )
+        raise ValueError(f"{slot} must carry a LoD (sequence lengths), it is a tensor of shape {_shape(value)}")
     if not -len(lod) <= level < len(lod):
         raise ValueError(f"{slot} has {len(lod)} LoD level(s), level {level} is needed")
     return np.asarray(lod[level], np.int64)

@@ -50,9 +50,7 @@ def _normalize_log(source: Array, target: Array) -> None:
     target -= np.log(np.add.reduce(np.exp(target), axis=1, keepdims=True))
 
 
-@operator(
-    "softmax", inputs="X", outputs="Out", ignores="is_test data_format mkldnn_data_type", inplace="X->Out"
-)
+@operator("softmax", inputs="X", outputs="Out", ignores="is_test data_format mkldnn_data_type", inplace="X->Out")
 def softmax(x: Array, *, axis: int = -1, out: Array | None = None) -> Array:
     """``exp(x - max) / sum(exp(x - max))`` along ``axis``; a 0-d input gives 1."""
     return _along(x, axis, _normalize, out) if x.ndim else np.ones_like(x)

@@ -207,9 +207,7 @@ def polygamma(n: int, x: Array) -> Array:
 
 def _zeta(s: int, q: Array) -> Array:
     """The Hurwitz zeta function of integer ``s > 1``."""
-    return _by_piece(
-        q, [(q > 0.0, lambda v: _zeta_positive(s, v)), (q <= 0.0, lambda v: _zeta_reflected(s, v))]
-    )
+    return _by_piece(q, [(q > 0.0, lambda v: _zeta_positive(s, v)), (q <= 0.0, lambda v: _zeta_reflected(s, v))])
 
 
 def _zeta_reflected(s: int, q: Array) -> Array:

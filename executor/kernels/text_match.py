@@ -54,9 +54,7 @@ def match_matrix_tensor(x: Any, y: Any, w: Any, *, dim_t: int = 1) -> tuple[LoDT
 
 
 @match_matrix_tensor.gradient(takes="X Y W Tmp Out@GRAD", gives="X@GRAD Y@GRAD W@GRAD")
-def match_matrix_tensor_grad(
-    x: Any, y: Any, w: Any, tmp: Any, d_out: Any, *, dim_t: int = 1
-) -> tuple[Any, Any, Array]:
+def match_matrix_tensor_grad(x: Any, y: Any, w: Any, tmp: Any, d_out: Any, *, dim_t: int = 1) -> tuple[Any, Any, Array]:
     """Pair by pair to Y and to the product of X and W; from that to X and W at once."""
     weight, left, right = array_of(w), array_of(x), array_of(y)
     x_offsets, y_offsets = _paired(x, y, ("X", "Y"))
@@ -93,9 +91,7 @@ class _VarConv:
     stride: tuple[int, int]
 
     @classmethod
-    def of(
-        cls, row: Any, column: Any, channels: int, kernel: tuple[int, int], stride: tuple[int, int]
-    ) -> _VarConv:
+    def of(cls, row: Any, column: Any, channels: int, kernel: tuple[int, int], stride: tuple[int, int]) -> _VarConv:
         """From the LoD of ROW and COLUMN."""
         heights, widths = (lengths_of(offsets) for offsets in _paired(row, column, ("ROW", "COLUMN")))
         down, across = (-(-size // step) for size, step in zip((heights, widths), stride, strict=True))
@@ -262,9 +258,9 @@ def sequence_topk_avg_pooling_grad(
 ) -> Any:
     """A value takes its share of every mean that it is in."""
     grad = array_of(d_out).reshape(-1, channel_num, len(topks)) / np.asarray(topks, array_of(d_out).dtype)
-    shares = np.stack(
-        [grad[..., [k > at for k in topks]].sum(axis=2) for at in range(topks[-1])], axis=2
-    ).astype(grad.dtype)
+    shares = np.stack([grad[..., [k > at for k in topks]].sum(axis=2) for at in range(topks[-1])], axis=2).astype(
+        grad.dtype
+    )
     places = array_of(pos).reshape(-1, channel_num, topks[-1])
     d_x = np.zeros(array_of(x).size, grad.dtype)
     for mine, where, matrix in _topk_matrices(x, row, column, channel_num):

@@ -94,10 +94,6 @@ pointwise(
     keeps="x",
     **_LOWER,
 )
-pointwise(
-    "i0e", _in_double(special.i0e, "Scaled modified Bessel function"), _i0e_slope, keeps="out x", **_LOWER
-)
+pointwise("i0e", _in_double(special.i0e, "Scaled modified Bessel function"), _i0e_slope, keeps="out x", **_LOWER)
 pointwise("i1", _in_double(special.i1, "Modified Bessel function"), _i1_slope, keeps="out x", **_LOWER)
-pointwise(
-    "i1e", _in_double(special.i1e, "Scaled modified Bessel function"), _i1e_slope, keeps="out x", **_LOWER
-)
+pointwise("i1e", _in_double(special.i1e, "Scaled modified Bessel function"), _i1e_slope, keeps="out x", **_LOWER)

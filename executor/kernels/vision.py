@@ -155,9 +155,7 @@ def _shifted(x: Array, seg_num: int, shift_ratio: float, back: bool) -> Array:
 
 
 @operator("temporal_shift", inputs="X", outputs="Out")
-def temporal_shift(
-    x: Array, *, seg_num: int = REQUIRED, shift_ratio: float = 0.25, data_format: str = "NCHW"
-) -> Array:
+def temporal_shift(x: Array, *, seg_num: int = REQUIRED, shift_ratio: float = 0.25, data_format: str = "NCHW") -> Array:
     """Frames ``[N * T, C, H, W]``: a share of the channels comes from the frame before, as many from the one after."""
     return channels_last(_shifted(_image(x, data_format), seg_num, shift_ratio, False), data_format)
 

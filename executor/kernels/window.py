@@ -105,9 +105,7 @@ class Window:
         ``out`` are the extents of the gradient after spreading. To be used with the kernel turned around.
         """
         pads = []
-        for size, grown, k, d, (before, _) in zip(
-            spatial, out, self.kernel, self.dilations, self.pads, strict=True
-        ):
+        for size, grown, k, d, (before, _) in zip(spatial, out, self.kernel, self.dilations, self.pads, strict=True):
             reach = d * (k - 1)
             pads.append((reach - before, size - grown + before))
         return Window(self.kernel, (1,) * len(self.kernel), self.dilations, tuple(pads))
@@ -187,15 +185,11 @@ def copy_tap(
         if hi < stop:
             target[lead + into + (slice(hi - start, stop - start),)] = 0
         into += (slice(lo - start, hi - start),)
-        take += (
-            slice(first, first + (hi - lo - 1) * axis.stride + 1, axis.stride) if hi > lo else slice(0, 0),
-        )
+        take += (slice(first, first + (hi - lo - 1) * axis.stride + 1, axis.stride) if hi > lo else slice(0, 0),)
     target[lead + into] = source[lead + take]
 
 
-def copy_window(
-    target: Array, source: Array, axes: Sequence[Axis], ranges: Sequence[tuple[int, int]]
-) -> None:
+def copy_window(target: Array, source: Array, axes: Sequence[Axis], ranges: Sequence[tuple[int, int]]) -> None:
     """As :func:`copy_tap` for all taps; ``target`` is ``[..., *kernel, *extents of ranges]``."""
     count = len(axes)
     lead: tuple[Any, ...] = (slice(None),) * (target.ndim - 2 * count)
@@ -220,9 +214,7 @@ def add_window(
         met = [axis.meeting(k, *bounds) for axis, k, bounds in zip(axes, tap, ranges, strict=True)]
         if any(hi <= lo for lo, hi, _ in met):
             continue
-        take = tuple(
-            slice(lo - start, hi - start) for (lo, hi, _), (start, _) in zip(met, ranges, strict=True)
-        )
+        take = tuple(slice(lo - start, hi - start) for (lo, hi, _), (start, _) in zip(met, ranges, strict=True))
         into = tuple(
             slice(first, first + (hi - lo - 1) * axis.stride + 1, axis.stride)
             for axis, (lo, hi, first) in zip(axes, met, strict=True)

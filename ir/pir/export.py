@@ -307,7 +307,7 @@ class Exporter:
         if value is None:
             return ABSENT
         declared = _declared_type(op.type, source.attr)
-        dtype = _SCALARS.get(declared or AttrType.FLOAT, "float32")
+        dtype = "float32" if declared is None else _SCALARS.get(declared, "float32")
         if declared in (AttrType.INTS, AttrType.LONGS):
             return self.full_int_array([value])
         return self.full(value, dtype)

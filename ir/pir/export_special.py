@@ -233,7 +233,21 @@ def _filler(to: Exporter, name: str) -> int:
     if not isinstance(made, PirTensorType):
         raise ProgramError(f"the array '{name}' has no value there")
     sizes = tuple(1 if size < 0 else size for size in made.dims)
-    return to.full(0.0, dtype_text(CODE_OF_KIND[made.dtype]), sizes)
+    value = to.full(0.0, dtype_text(CODE_OF_KIND[made.dtype]), sizes)
+    to.block.ops[-1].results[0].type = to.types[value] = made
+    return value
+
+
+def _initial(to: Exporter, name: str) -> int:
+    """What a loop carries at first; what was put there for an undefined variable has any type and is replaced."""
+    value = to.values.get(name)
+    if value is None:
+        return _filler(to, name)
+    found, wanted = to.types[value], to.type_of(name)
+    if not isinstance(found, PirTensorType) or not isinstance(wanted, PirTensorType):
+        return value
+    same = found.dtype == wanted.dtype and len(found.dims) == len(wanted.dims)
+    return value if same else _filler(to, name)
 
 
 def _visible_writes(to: Exporter, names: list[str]) -> list[str]:
@@ -314,9 +328,10 @@ def _while(to: Exporter, op: OpDesc) -> None:
     condition = op.inputs["Condition"][0]
     desc = to.program.blocks[op.attrs["sub_block"]]
     written = [name for name in _visible_writes(to, op.outputs.get("Out") or []) if name != condition]
-    initial = [to.values[name] if name in to.values else _filler(to, name) for name in written]
+    initial = [_initial(to, name) for name in written]
+    types = [to.types[value] for value in initial]
     start = to.value_of(condition)
-    arguments = [to.new_argument(to.type_of(name)) for name in written]
+    arguments = [to.new_argument(each) for each in types]
     to.trained.update(a.id for a, value in zip(arguments, initial, strict=True) if value in to.trained)
     name = to.region_name()
     kept = dict(to.values)
@@ -325,7 +340,7 @@ def _while(to: Exporter, op: OpDesc) -> None:
     block.ops.append(_yield([to.value_of(condition), *(to.value_of(each) for each in written)]))
     _leave(to, outer, kept)
     regions = [PirRegion(name, [block])]
-    results = to.emit("pd_op.while", [start, *initial], [to.type_of(each) for each in written], regions=regions)
+    results = to.emit("pd_op.while", [start, *initial], types, regions=regions)
     _trained_by(to, results, regions)
     to.values.update(zip(written, results, strict=True))
 

@@ -189,8 +189,8 @@ class Translator:
 
     def add_constant(self, op: PirOp, made: OpDesc) -> None:
         """Register a constant that was added just now: folded where it can be, dropped when nobody reads it."""
-        self.add_removable(made)
         if op.results[0].id not in self._mutated:
+            self.add_removable(made)
             self.constants[op.results[0].id] = op
 
     def constant_value(self, value: int) -> Any:

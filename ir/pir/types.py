@@ -137,6 +137,8 @@ def coerced(value: Any, wanted: AttrType) -> Any:
             return [int(each) for each in _as_list(value)]
         if wanted in _FLOAT_LISTS:
             return [float(each) for each in _as_list(value)]
+        if wanted == AttrType.STRING and isinstance(value, float):
+            return repr(value)  # allclose has its tolerances as text
         return bool(value) if wanted == AttrType.BOOLEAN else value
     except (TypeError, ValueError, OverflowError) as error:
         raise ProgramError(f"the value {str(value)[:60]} does not fit an attribute of type {wanted.name}") from error

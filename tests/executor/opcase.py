@@ -79,7 +79,11 @@ def run_op(
 
 
 def _run(
-    program: ProgramDesc, ops: list[OpDesc], feeds: Mapping[str, Any], fetches: Any, constants: Mapping[str, Any]
+    program: ProgramDesc,
+    ops: list[OpDesc],
+    feeds: Mapping[str, Any],
+    fetches: Any,
+    constants: Mapping[str, Any],
 ) -> dict[str, Any]:
     made = program.copy()
     made.global_block.ops = ops

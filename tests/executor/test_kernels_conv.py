@@ -48,9 +48,7 @@ def direct(x: Any, w: Any, window: Window, groups: int) -> Any:
             if all(0 <= a < size for a, size in zip(at, x.shape[2:], strict=True)):
                 seen = x[(slice(None), slice(None), *at)].reshape(n, groups, c)
                 weight = w[(slice(None), slice(None), *tap)].reshape(groups, o, c)
-                total[(slice(None), slice(None), *place)] += np.einsum("ngc,goc->ngo", seen, weight).reshape(
-                    n, -1
-                )
+                total[(slice(None), slice(None), *place)] += np.einsum("ngc,goc->ngo", seen, weight).reshape(n, -1)
     return total
 
 
@@ -65,9 +63,7 @@ class TestPaddings:
             (6, 2, 3, [[58, 88], [238, 268]]),
         ],
     )
-    def test_same_with_a_stride_above_the_kernel_never_pads_negatively(
-        self, size, kernel, stride, want
-    ) -> None:
+    def test_same_with_a_stride_above_the_kernel_never_pads_negatively(self, size, kernel, stride, want) -> None:
         got = conv(
             count(1, 1, size, size),
             count(1, 1, kernel, kernel),
@@ -82,9 +78,7 @@ class TestPaddings:
         assert got[0, 0].tolist() == want
 
     def test_valid_ignores_paddings(self) -> None:
-        got = conv(
-            count(1, 1, 4, 4), count(1, 1, 2, 2), padding_algorithm="VALID", dilations=[2, 2], paddings=[1, 1]
-        )
+        got = conv(count(1, 1, 4, 4), count(1, 1, 2, 2), padding_algorithm="VALID", dilations=[2, 2], paddings=[1, 1])
         assert got[0, 0].tolist() == [[78, 88], [118, 128]]
 
     def test_four_paddings_are_top_bottom_left_right(self) -> None:
@@ -101,9 +95,7 @@ class TestPaddings:
 
 
 def test_depthwise_with_two_filters_a_channel() -> None:
-    got = conv(
-        count(1, 2, 3, 3), count(4, 1, 2, 2), "depthwise_conv2d", groups=2, strides=[2, 1], paddings=[1, 0]
-    )
+    got = conv(count(1, 2, 3, 3), count(4, 1, 2, 2), "depthwise_conv2d", groups=2, strides=[2, 1], paddings=[1, 0])
     want = [[[11, 18], [67, 77]], [[23, 38], [163, 189]], [[242, 265], [637, 679]], [[326, 357], [877, 935]]]
     assert got[0].tolist() == want
 
@@ -301,9 +293,7 @@ class TestFused:
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
     def test_older_programs_fuse_into_conv2d_itself(self) -> None:
-        got = lookup("conv2d")(
-            self.X, np.ones((1, 1, 1, 1), np.float32), np.array([1], np.float32), fuse_relu=True
-        )
+        got = lookup("conv2d")(self.X, np.ones((1, 1, 1, 1), np.float32), np.array([1], np.float32), fuse_relu=True)
         assert got.reshape(-1).tolist() == [0, 0, 0.5, 1.5, 3, 8]
 
     def test_split_channels_gives_the_output_in_pieces(self) -> None:
@@ -419,7 +409,5 @@ def test_threads_change_no_bit(name, monkeypatch) -> None:
     first = filter_gradient(x, d_out, groups, window)
     np.testing.assert_array_equal(filter_gradient(x, d_out, groups, window), first)
     forward = convolve(x, filter, window)
-    np.testing.assert_allclose(
-        forward, direct(x, filter.weight.reshape(w_shape), window, groups), rtol=1e-4, atol=1e-4
-    )
+    np.testing.assert_allclose(forward, direct(x, filter.weight.reshape(w_shape), window, groups), rtol=1e-4, atol=1e-4)
     assert convolve_back(d_out, filter, window, x_shape[2:]).shape == x_shape

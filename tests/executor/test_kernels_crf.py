@@ -71,9 +71,7 @@ def test_likelihood_gradient(gradcheck: Callable[..., Any], padded: bool) -> Non
             "Emission": ragged(wave(8, 3), 4, 0, 1, 3),
             "Label": ragged(labels.reshape(-1, 1)[:8], 4, 0, 1, 3),
         }
-    gradcheck(
-        "linear_chain_crf", {**inputs, "Transition": wave(5, 3, k=1)}, outputs=["LogLikelihood"], rtol=1e-5
-    )
+    gradcheck("linear_chain_crf", {**inputs, "Transition": wave(5, 3, k=1)}, outputs=["LogLikelihood"], rtol=1e-5)
 
 
 def test_likelihood_does_not_overflow() -> None:
@@ -132,9 +130,7 @@ def test_decoding_with_labels_marks_agreement() -> None:
     ],
 )
 def test_viterbi_decode_as_paddle(tags: bool, scores: list[float], path: list[list[int]]) -> None:
-    got, found = run(
-        "viterbi_decode", wave(2, 4, 4), wave(4, 4, k=1), np.array([3, 1]), include_bos_eos_tag=tags
-    )
+    got, found = run("viterbi_decode", wave(2, 4, 4), wave(4, 4, k=1), np.array([3, 1]), include_bos_eos_tag=tags)
     np.testing.assert_allclose(got, scores, atol=1e-9)
     assert found.tolist() == path and found.dtype == np.int64
 

@@ -99,9 +99,7 @@ def test_long_input_neither_underflows_nor_warns() -> None:
 
 
 def test_gradient_is_made_only_if_read() -> None:
-    _, made = run(
-        "warpctc", wave(3, 1, 3), np.array([[1]]), np.array([3]), np.array([1]), want=frozenset({"Loss"})
-    )
+    _, made = run("warpctc", wave(3, 1, 3), np.array([[1]]), np.array([3]), np.array([1]), want=frozenset({"Loss"}))
     assert made is None
 
 

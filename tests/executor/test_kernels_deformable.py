@@ -131,9 +131,7 @@ class TestPooling:
         rois = LoDTensor(np.array([[0.2, 1, 5.4, 4.1], [2.2, 0.7, 6.9, 5], [1, 2, 3, 6]]), [[0, 1, 3]])
         attrs = {**self.ATTRS, "no_trans": False, "output_dim": 2, "part_size": [2, 2], "sample_per_part": 3}
         inputs = {"Input": draw(2, 8, 7, 8), "ROIs": rois, "Trans": draw(3, 4, 2, 2)}
-        gradcheck(
-            "deformable_psroi_pooling", inputs, attrs, wrt=["Input", "Trans"], outputs=["Output"], rtol=1e-5
-        )
+        gradcheck("deformable_psroi_pooling", inputs, attrs, wrt=["Input", "Trans"], outputs=["Output"], rtol=1e-5)
 
     def test_regions_need_to_know_their_images(self) -> None:
         with pytest.raises(ValueError, match="ROIs need their number per image"):

@@ -58,13 +58,9 @@ def test_box_coder_decodes_what_it_encodes() -> None:
     random = np.random.default_rng(1)
     prior, target = (np.sort(random.random((4, 2, 2)), axis=1).reshape(4, 4) * 50 for _ in range(2))
     for normalized in (True, False):
-        code = run(
-            "box_coder", prior, None, target, code_type="encode_center_size", box_normalized=normalized
-        )
+        code = run("box_coder", prior, None, target, code_type="encode_center_size", box_normalized=normalized)
         back = run("box_coder", prior, None, code, code_type="decode_center_size", box_normalized=normalized)
-        np.testing.assert_allclose(
-            back, np.repeat(target[:, None], 4, axis=1) - (0 if normalized else 0.5), atol=1e-9
-        )
+        np.testing.assert_allclose(back, np.repeat(target[:, None], 4, axis=1) - (0 if normalized else 0.5), atol=1e-9)
 
 
 def test_box_coder_axis_and_variances() -> None:

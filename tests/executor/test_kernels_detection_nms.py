@@ -115,9 +115,7 @@ def test_many_boxes_agree_with_the_plain_algorithm() -> None:
     _, index, _ = nms3(boxes, scores, nms_threshold=0.4)
     kept: list[int] = []
     for each in np.argsort(-scores[0, 0], kind="stable"):
-        if scores[0, 0, each] > 0.1 and all(
-            overlap(boxes[0, each], boxes[0, other]) <= 0.4 for other in kept
-        ):
+        if scores[0, 0, each] > 0.1 and all(overlap(boxes[0, each], boxes[0, other]) <= 0.4 for other in kept):
             kept.append(int(each))
     assert 64 < len(kept) < 250
     assert index.reshape(-1).tolist() == kept

@@ -54,14 +54,10 @@ def test_mining_takes_the_hardest_negatives_per_positive() -> None:
     match = np.array([[0, -1, -1, -1]], np.int32)
     near = np.array([[0.9, 0.1, 0.2, 0.6]], np.float32)
     negative, updated = run("mine_hard_examples", loss, None, match, near, neg_pos_ratio=1.0)
-    assert (
-        negative.array.tolist() == [[1]] and negative.lod == [[0, 1]] and updated.tolist() == match.tolist()
-    )
+    assert negative.array.tolist() == [[1]] and negative.lod == [[0, 1]] and updated.tolist() == match.tolist()
     negative, _ = run("mine_hard_examples", loss, None, match, near, neg_pos_ratio=3.0)
     assert negative.array.reshape(-1).tolist() == [1, 2]
-    negative, updated = run(
-        "mine_hard_examples", loss, None, match, near, mining_type="hard_example", sample_size=2
-    )
+    negative, updated = run("mine_hard_examples", loss, None, match, near, mining_type="hard_example", sample_size=2)
     assert negative.array.reshape(-1).tolist() == [1, 3] and updated.tolist() == [[-1, -1, -1, -1]]
     with pytest.raises(ValueError, match="sample_size > 0"):
         run("mine_hard_examples", loss, None, match, near, mining_type="hard_example")
@@ -150,9 +146,7 @@ def test_masks_are_drawn_in_the_roi_and_the_class() -> None:
     rois, labels = ragged([[0, 0, 8, 8], [9, 9, 12, 12]], 2), ragged([[1], [0]], 2, dtype=np.int32)
     one, none = ragged([1], 1, dtype=np.int32), ragged([0], 1, dtype=np.int32)
     info = np.array([[20, 20, 1]], np.float32)
-    boxes, has, masks = run(
-        "generate_mask_labels", info, one, none, square, rois, labels, num_classes=2, resolution=4
-    )
+    boxes, has, masks = run("generate_mask_labels", info, one, none, square, rois, labels, num_classes=2, resolution=4)
     assert boxes.array.tolist() == [[0, 0, 8, 8]] and has.array.tolist() == [[0]]
     assert masks.array[0, :16].tolist() == [-1] * 16
     assert masks.array[0, 16:].reshape(4, 4).tolist() == [
@@ -195,8 +189,6 @@ def test_average_precision_accumulates() -> None:
 def test_a_difficult_truth_counts_for_nothing() -> None:
     found, truth = detections()
     truth.array[1, 1] = 1
-    count, hits, _, mean = run(
-        "detection_map", found, truth, *[None] * 4, class_num=2, evaluate_difficult=False
-    )
+    count, hits, _, mean = run("detection_map", found, truth, *[None] * 4, class_num=2, evaluate_difficult=False)
     assert count.tolist() == [[0], [1]] and hits.array[:, 1].tolist() == [1, 0]
     np.testing.assert_allclose(mean, [1.0])

@@ -106,9 +106,7 @@ def test_the_gradient_of_the_loss(gradcheck: Any) -> None:
     random = np.random.default_rng(3)
     inputs = {
         "X": random.normal(size=(2, 14, 4, 4)),
-        "GTBox": np.array(
-            [[[0.1, 0.2, 0.2, 0.4], [0.6, 0.7, 0.5, 0.3]], [[0.4, 0.9, 0.6, 0.7], [0.9, 0.1, 0.3, 0.4]]]
-        ),
+        "GTBox": np.array([[[0.1, 0.2, 0.2, 0.4], [0.6, 0.7, 0.5, 0.3]], [[0.4, 0.9, 0.6, 0.7], [0.9, 0.1, 0.3, 0.4]]]),
         "GTLabel": random.integers(0, 2, (2, 2)).astype(np.int32),
         "GTScore": random.random((2, 2)),
     }

@@ -61,18 +61,14 @@ def test_flash_attention_and_its_log_sums() -> None:
 def test_key_heads_are_shared_by_groups_of_query_heads() -> None:
     q, k, v = normal(1, 3, 4, 2), normal(1, 3, 2, 2), normal(1, 3, 2, 2)
     made = lookup("flash_attn")(q, k, v, None, None)[0]
-    np.testing.assert_allclose(
-        made, attention(q, k.repeat(2, axis=2), v.repeat(2, axis=2), 2**-0.5), rtol=1e-9
-    )
+    np.testing.assert_allclose(made, attention(q, k.repeat(2, axis=2), v.repeat(2, axis=2), 2**-0.5), rtol=1e-9)
     with pytest.raises(ValueError, match="4 query heads cannot share 3 key heads"):
         lookup("flash_attn")(q, normal(1, 3, 3, 2), normal(1, 3, 3, 2), None, None)
 
 
 def test_causal_needs_as_many_keys_as_queries() -> None:
     with pytest.raises(ValueError, match="causal takes as many keys as queries, got 5 and 3"):
-        lookup("flash_attn")(
-            normal(1, 3, 1, 2), normal(1, 5, 1, 2), normal(1, 5, 1, 2), None, None, causal=True
-        )
+        lookup("flash_attn")(normal(1, 3, 1, 2), normal(1, 5, 1, 2), normal(1, 5, 1, 2), None, None, causal=True)
 
 
 def test_a_row_that_is_masked_whole_gives_zero() -> None:
@@ -201,12 +197,8 @@ def test_tokens_are_pruned_by_the_attention_they_get() -> None:
     assert ids.tolist() == [[0, 1, 3]] and kept.tolist() == [[[0, 1], [2, 3], [6, 7]]]
     mask[..., 1] = -1
     assert lookup("fused_token_prune")(attention_map, x, mask, new)[1].tolist() == [[0, 3, 2]]
-    assert lookup("fused_token_prune")(attention_map, x, mask, new, keep_order=True)[1].tolist() == [
-        [0, 2, 3]
-    ]
-    assert lookup("fused_token_prune")(attention_map, x, mask, new, keep_first_token=False)[1].tolist() == [
-        [3, 2, 0]
-    ]
+    assert lookup("fused_token_prune")(attention_map, x, mask, new, keep_order=True)[1].tolist() == [[0, 2, 3]]
+    assert lookup("fused_token_prune")(attention_map, x, mask, new, keep_first_token=False)[1].tolist() == [[3, 2, 0]]
 
 
 def test_what_is_left_out_is_named_before_anything_runs() -> None:
@@ -236,15 +228,11 @@ def test_an_attention_block_in_test_mode(first: bool, run_op: Any) -> None:
         "OutLinearW": out_weight,
         "OutLinearBias": out_bias,
     }
-    made = run_op(
-        "fused_attention", {**inputs, norm[0]: scale, norm[1]: shift}, {**TEST_MODE, "pre_layer_norm": first}
-    )
+    made = run_op("fused_attention", {**inputs, norm[0]: scale, norm[1]: shift}, {**TEST_MODE, "pre_layer_norm": first})
     rows = layer_norm(x, scale, shift) if first else x
     q, k, v = (np.einsum("bsh,ndh->bsnd", rows, weight[part]) + bias[part] for part in range(3))
     expected = x + attention(q, k, v, 2**-0.5, mask).reshape(2, 3, 4) @ out_weight + out_bias
-    np.testing.assert_allclose(
-        made["Y"], expected if first else layer_norm(expected, scale, shift), rtol=1e-8
-    )
+    np.testing.assert_allclose(made["Y"], expected if first else layer_norm(expected, scale, shift), rtol=1e-8)
     assert made["CacheKVOut"] is None
     with pytest.raises(KernelError, match="training is not supported, only inference"):
         run_op("fused_attention", inputs, {})
@@ -263,10 +251,7 @@ def test_an_attention_block_with_a_cache_and_flat_weights(run_op: Any) -> None:
     made = run_op("fused_attention", inputs, attrs)
     zeros, ones = np.zeros(4), np.ones(4)
     q, k, v = (layer_norm(x, ones, zeros) @ weight).reshape(1, 2, 3, 2, 2).transpose(2, 0, 1, 3, 4)
-    k, v = (
-        np.concatenate((old.transpose(0, 2, 1, 3), new), axis=1)
-        for old, new in zip(cache, (k, v), strict=True)
-    )
+    k, v = (np.concatenate((old.transpose(0, 2, 1, 3), new), axis=1) for old, new in zip(cache, (k, v), strict=True))
     np.testing.assert_allclose(made["Y"], attention(q, k, v, 2**-0.5).reshape(1, 2, 4), rtol=1e-8)
     np.testing.assert_allclose(made["CacheKVOut"], np.stack((k, v)).transpose(0, 1, 3, 2, 4), rtol=1e-8)
 

@@ -48,9 +48,7 @@ def test_fusion_lstm_is_product_and_lstm() -> None:
 
 def test_fusion_gru_as_paddle() -> None:
     x = ragged(wave(3, 2), 2, 1)
-    *_, hidden = run(
-        "fusion_gru", x, None, wave(2, 6, k=1), wave(2, 6, k=2), wave(1, 6, k=3), is_reverse=True
-    )
+    *_, hidden = run("fusion_gru", x, None, wave(2, 6, k=1), wave(2, 6, k=2), wave(1, 6, k=3), is_reverse=True)
     np.testing.assert_allclose(
         hidden.array,
         [[-0.023911247, 0.112910467], [-0.11605864, -0.09247618], [-0.519067375, -0.160408118]],
@@ -180,9 +178,7 @@ def test_fused_seqpool_cvm() -> None:
     np.testing.assert_allclose(out, [[np.log(4), np.log(2), 11], [np.log(2), 0, 1]])
     (bare,) = run("fused_seqpool_cvm", [x], counts, use_cvm=False, pad_value=0.5)
     assert bare.tolist() == [[11.5], [1.5]]
-    (d_x,), d_counts = run(
-        "fused_seqpool_cvm_grad", [x], counts, [np.array([[0.0, 0.0, 2.0], [0.0, 0.0, 3.0]])]
-    )
+    (d_x,), d_counts = run("fused_seqpool_cvm_grad", [x], counts, [np.array([[0.0, 0.0, 2.0], [0.0, 0.0, 3.0]])])
     assert d_x.array.tolist() == [[9, 8, 2], [9, 8, 2], [7, 6, 3]] and not d_counts.any()
 
 
@@ -203,7 +199,5 @@ def test_embedding_seq_pool_and_its_sparse_gradient(gradcheck: Callable[..., Any
 
 def test_transpose_flatten_concat() -> None:
     x = wave(2, 3, 2, 2)
-    out = run(
-        "fusion_transpose_flatten_concat", [x, x], trans_axis=[0, 2, 3, 1], flatten_axis=1, concat_axis=1
-    )
+    out = run("fusion_transpose_flatten_concat", [x, x], trans_axis=[0, 2, 3, 1], flatten_axis=1, concat_axis=1)
     np.testing.assert_array_equal(out, np.tile(x.transpose(0, 2, 3, 1).reshape(2, 12), (1, 2)))

@@ -11,9 +11,7 @@ from oarlock.ir.registry import lookup
 
 RNG = np.random.default_rng(9)
 X = np.arange(1, 13, dtype=np.float32).reshape(1, 1, 3, 4)
-GRID = np.array([[-1, -1], [0, 0], [0.5, -0.5], [1.5, 0], [-2, 1.25], [0.25, 0.8]], np.float32).reshape(
-    1, 1, 6, 2
-)
+GRID = np.array([[-1, -1], [0, 0], [0.5, -0.5], [1.5, 0], [-2, 1.25], [0.25, 0.8]], np.float32).reshape(1, 1, 6, 2)
 
 
 def draw(*shape: int, dtype: Any = float) -> Any:

@@ -78,9 +78,7 @@ class TestValues:
 
     def test_one_axis(self) -> None:
         x = floats(1, 2, 4).reshape(1, 1, 3)
-        got = resize(
-            x, "linear_interp_v2", interp_method="linear", align_corners=False, align_mode=0, out_w=6
-        )
+        got = resize(x, "linear_interp_v2", interp_method="linear", align_corners=False, align_mode=0, out_w=6)
         assert got[0, 0].tolist() == [1, 1.25, 1.75, 2.5, 3.5, 4]
 
     def test_three_axes(self) -> None:
@@ -180,9 +178,7 @@ class TestWhoDecidesTheSize:
     @pytest.mark.parametrize("scale", [[0.0, 0.0], [-1.0, 2.0]])
     def test_a_scale_that_is_not_positive_is_refused(self, scale) -> None:
         with pytest.raises(ValueError, match="the scale must be positive"):
-            lookup("nearest_interp_v2")(
-                GRID, None, [], None, interp_method="nearest", scale=scale, out_h=2, out_w=2
-            )
+            lookup("nearest_interp_v2")(GRID, None, [], None, interp_method="nearest", scale=scale, out_h=2, out_w=2)
 
 
 class TestRefusals:
@@ -199,9 +195,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match=f"interp_method .* got '{method}'"):
             resize(np.ones((1,) * rank, np.float32), kind, interp_method=method, out_w=2, out_h=2, out_d=2)
 
-    @pytest.mark.parametrize(
-        ("method", "dtype"), [("bilinear", np.int64), ("bicubic", np.uint8), ("nearest", bool)]
-    )
+    @pytest.mark.parametrize(("method", "dtype"), [("bilinear", np.int64), ("bicubic", np.uint8), ("nearest", bool)])
     def test_dtypes(self, method, dtype) -> None:
         with pytest.raises(TypeError, match=f"cannot be resized by '{method}'"):
             resize(X.astype(dtype), f"{method}_interp_v2", interp_method=method, out_h=3, out_w=3)
@@ -234,9 +228,7 @@ class TestGradients:
     @pytest.mark.parametrize("size", [(7, 3), (2, 9), (4, 5), (1, 1), (8, 10)])
     def test_two_axes(self, method, corners, size, gradcheck) -> None:
         attrs = {"interp_method": method, "align_corners": corners, "align_mode": 0}
-        gradcheck(
-            f"{method}_interp_v2", {"X": draw(2, 2, 4, 5)}, {**attrs, "out_h": size[0], "out_w": size[1]}
-        )
+        gradcheck(f"{method}_interp_v2", {"X": draw(2, 2, 4, 5)}, {**attrs, "out_h": size[0], "out_w": size[1]})
 
     @pytest.mark.parametrize("generation", ["", "_v2"])
     def test_other_axes_and_layouts(self, generation, gradcheck) -> None:

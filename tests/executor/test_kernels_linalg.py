@@ -75,9 +75,7 @@ class TestSystems:
         np.testing.assert_allclose(gradient, gradient.T)
         direction = positive()
         ahead, behind = (np.linalg.cholesky(x + s * direction) for s in (step, -step))
-        np.testing.assert_allclose(
-            (gradient * direction).sum(), (d * (ahead - behind)).sum() / (2 * step), rtol=1e-6
-        )
+        np.testing.assert_allclose((gradient * direction).sum(), (d * (ahead - behind)).sum() / (2 * step), rtol=1e-6)
 
     def test_what_has_no_solution_is_refused(self) -> None:
         for type, slot in [("inverse", "Input"), ("solve", "X")]:
@@ -138,9 +136,7 @@ class TestDecompositions:
         parts = run_op("lu_unpack", {"X": packed["Out"], "Pivots": packed["Pivots"]})
         np.testing.assert_allclose(parts["Pmat"] @ parts["L"] @ parts["U"], x, atol=1e-12)
         gradcheck("lu", {"X": x}, outputs=["Out"])
-        gradcheck(
-            "lu_unpack", {"X": packed["Out"], "Pivots": packed["Pivots"]}, wrt=["X"], outputs=["L", "U"]
-        )
+        gradcheck("lu_unpack", {"X": packed["Out"], "Pivots": packed["Pivots"]}, wrt=["X"], outputs=["L", "U"])
 
     def test_lu_tells_the_first_zero_pivot(self, run_op) -> None:
         assert run_op("lu", {"X": np.array([[1.0, 2.0], [2.0, 4.0]])})["Infos"].tolist() == [2]
@@ -199,9 +195,7 @@ class TestDecompositions:
         x, direction, d, step = positive(2), positive(2), draw(2, 3), 1e-6
         gradient = run_op(type, {"X": x}, cotangents={"Eigenvalues": d}).gradients["X"]
         ahead, behind = (np.linalg.eigvalsh(x + s * direction) for s in (step, -step))
-        np.testing.assert_allclose(
-            (gradient * direction).sum(), (d * (ahead - behind)).sum() / (2 * step), rtol=1e-5
-        )
+        np.testing.assert_allclose((gradient * direction).sum(), (d * (ahead - behind)).sum() / (2 * step), rtol=1e-5)
 
     @pytest.mark.parametrize(("dtype", "out"), [(np.float32, np.complex64), (np.float64, np.complex128)])
     def test_eig_is_complex_with_unit_vectors(self, run_op, dtype, out) -> None:
@@ -252,9 +246,7 @@ def test_renorm_scales_down_only(run_op) -> None:
 @pytest.mark.parametrize("n", [-2, -1, 0, 1, 3])
 def test_matrix_power(run_op, gradcheck, n) -> None:
     x = draw(2, 3, 3)
-    np.testing.assert_allclose(
-        run_op("matrix_power", {"X": x}, {"n": n})["Out"], np.linalg.matrix_power(x, n)
-    )
+    np.testing.assert_allclose(run_op("matrix_power", {"X": x}, {"n": n})["Out"], np.linalg.matrix_power(x, n))
     gradcheck("matrix_power", {"X": x}, {"n": n})
 
 
@@ -274,8 +266,6 @@ GRADIENTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("type", "inputs", "attrs"), GRADIENTS, ids=[f"{i}-{g[0]}" for i, g in enumerate(GRADIENTS)]
-)
+@pytest.mark.parametrize(("type", "inputs", "attrs"), GRADIENTS, ids=[f"{i}-{g[0]}" for i, g in enumerate(GRADIENTS)])
 def test_gradients_agree_with_differences(gradcheck, type, inputs, attrs) -> None:
     gradcheck(type, inputs, attrs)

@@ -48,17 +48,13 @@ class TestSoftmaxWithCrossEntropy:
         np.put_along_axis(weights, label, 1, axis=axis)
         attrs = {"axis": axis, "use_softmax": use_softmax}
         d = draw(*shape)
-        hard = run_op(
-            "softmax_with_cross_entropy", {"Logits": x, "Label": label}, attrs, cotangents={"Loss": d}
-        )
+        hard = run_op("softmax_with_cross_entropy", {"Logits": x, "Label": label}, attrs, cotangents={"Loss": d})
         assert hard["Loss"].shape == tuple(shape)
         p = np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True) if use_softmax else x
         np.testing.assert_allclose(hard["Loss"], -np.log(np.take_along_axis(p, label, axis)))
         if soft:
             inputs = {"Logits": x, "Label": weights}
-            same = run_op(
-                "softmax_with_cross_entropy", inputs, {**attrs, "soft_label": True}, cotangents={"Loss": d}
-            )
+            same = run_op("softmax_with_cross_entropy", inputs, {**attrs, "soft_label": True}, cotangents={"Loss": d})
             np.testing.assert_allclose(same["Loss"], hard["Loss"])
             np.testing.assert_allclose(same.gradients["Logits"], hard.gradients["Logits"], atol=1e-15)
 
@@ -165,17 +161,11 @@ class TestElementwise:
     def test_teacher_student_labels_say_which_parts_there_are(self, run_op) -> None:
         inputs = {"X": f32([1], [1], [1], [1]), "Label": f32([-2], [-1], [0.25], [1.25])}
         got = run_op("teacher_student_sigmoid_loss", inputs, cotangents={"Y": np.ones((4, 1), np.float32)})
-        np.testing.assert_allclose(
-            got["Y"].ravel(), [1.3132617, 0.3132617, 2.3765235, 1.3765234], rtol=1e-5
-        )  # Paddle
-        np.testing.assert_allclose(
-            got.gradients["X"].ravel(), [0.7310586, -0.2689414, 1.2121172, 0.2121172], rtol=1e-5
-        )
+        np.testing.assert_allclose(got["Y"].ravel(), [1.3132617, 0.3132617, 2.3765235, 1.3765234], rtol=1e-5)  # Paddle
+        np.testing.assert_allclose(got.gradients["X"].ravel(), [0.7310586, -0.2689414, 1.2121172, 0.2121172], rtol=1e-5)
 
     def test_huber(self, run_op) -> None:
-        got = run_op(
-            "huber_loss", {"X": f32(1, 4), "Y": f32(1.5, 1)}, {"delta": 1.0}, cotangents={"Out": f32(1, 2)}
-        )
+        got = run_op("huber_loss", {"X": f32(1, 4), "Y": f32(1.5, 1)}, {"delta": 1.0}, cotangents={"Out": f32(1, 2)})
         np.testing.assert_array_equal(got["Out"], [0.125, 2.5])  # Paddle, as below
         np.testing.assert_array_equal(got["Residual"], [0.5, -3])
         np.testing.assert_array_equal(got.gradients["X"], [-0.5, 2])
@@ -200,9 +190,7 @@ class TestElementwise:
     )
     def test_kldiv_reductions(self, run_op, reduction, want) -> None:
         inputs = {"X": f32([-1, -2]), "Target": f32([0.5, 0])}
-        np.testing.assert_allclose(
-            run_op("kldiv_loss", inputs, {"reduction": reduction})["Loss"], want, rtol=1e-5
-        )
+        np.testing.assert_allclose(run_op("kldiv_loss", inputs, {"reduction": reduction})["Loss"], want, rtol=1e-5)
 
     def test_hinge_and_modified_huber(self, run_op) -> None:
         logits, labels = np.array([[0.5], [-2.0], [3.0]]), np.array([[1.0], [1.0], [0.0]])
@@ -269,9 +257,7 @@ class TestSampled:
         np.testing.assert_allclose(got["Cost"], [[1.525321]], rtol=1e-5)  # Paddle, as all below
         np.testing.assert_array_equal(got["SampleLabels"], [[1, 0, 2]])
         np.testing.assert_allclose(got.gradients["Input"], [[0.3163196, -0.2074442]], rtol=1e-5)
-        np.testing.assert_allclose(
-            got.gradients["Bias"].ravel(), [0.1406656, -0.0317902, 0.175654], rtol=1e-5
-        )
+        np.testing.assert_allclose(got.gradients["Bias"].ravel(), [0.1406656, -0.0317902, 0.175654], rtol=1e-5)
 
     def test_nce_gradients_may_be_sparse(self, run_op) -> None:
         attrs = {"num_total_classes": 3, "num_neg_samples": 2, "custom_neg_classes": [2, 2]}

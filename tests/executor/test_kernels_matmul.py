@@ -84,14 +84,10 @@ class TestMatmul:
     def test_vectors_are_matrices_and_transpose_as_such(self, run_op) -> None:
         x, y = np.array([1, 2], np.float32), np.array([3, 4, 5], np.float32)
         both = {"transpose_X": True, "transpose_Y": True}
-        np.testing.assert_array_equal(
-            run_op("matmul", {"X": x, "Y": y}, both)["Out"], [[3, 4, 5], [6, 8, 10]]
-        )
+        np.testing.assert_array_equal(run_op("matmul", {"X": x, "Y": y}, both)["Out"], [[3, 4, 5], [6, 8, 10]])
 
     def test_alpha_scales_the_product(self, run_op) -> None:
-        got = run_op(
-            "matmul", {"X": np.eye(2, dtype=np.float32), "Y": np.ones((2, 1), np.float32)}, {"alpha": 0.5}
-        )
+        got = run_op("matmul", {"X": np.eye(2, dtype=np.float32), "Y": np.ones((2, 1), np.float32)}, {"alpha": 0.5})
         np.testing.assert_array_equal(got["Out"], [[0.5], [0.5]])
 
     def test_heads_split_the_columns(self, run_op) -> None:
@@ -283,9 +279,7 @@ GRADIENTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("type", "inputs", "attrs"), GRADIENTS, ids=[f"{i}-{g[0]}" for i, g in enumerate(GRADIENTS)]
-)
+@pytest.mark.parametrize(("type", "inputs", "attrs"), GRADIENTS, ids=[f"{i}-{g[0]}" for i, g in enumerate(GRADIENTS)])
 def test_gradients_agree_with_differences(gradcheck, type, inputs, attrs) -> None:
     gradcheck(type, inputs, attrs)
 

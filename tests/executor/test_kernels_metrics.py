@@ -82,9 +82,7 @@ def test_precision_and_recall() -> None:
         rtol=1e-6,
     )
     np.testing.assert_array_equal(batch, total)
-    _, _, more = lookup("precision_recall")(
-        np.zeros((3, 1), np.float32), found, truth, None, states, class_number=3
-    )
+    _, _, more = lookup("precision_recall")(np.zeros((3, 1), np.float32), found, truth, None, states, class_number=3)
     np.testing.assert_array_equal(more, states * 2)
     with pytest.raises(ValueError, match=r"Labels holds classes outside 0\.\.1"):
         lookup("precision_recall")(
@@ -126,8 +124,6 @@ def test_check_numerics() -> None:
 def test_sparse_gradients_are_merged_or_laid_bare() -> None:
     sparse = SelectedRows(np.array([3, 1, 3]), f32([1, 2], [3, 4], [5, 6]), 5)
     merged = lookup("merge_selected_rows")(sparse)
-    assert (
-        merged.rows.tolist() == [1, 3] and merged.values.tolist() == [[3, 4], [6, 8]] and merged.height == 5
-    )
+    assert merged.rows.tolist() == [1, 3] and merged.values.tolist() == [[3, 4], [6, 8]] and merged.height == 5
     np.testing.assert_array_equal(merged.to_dense(), sparse.to_dense())
     assert lookup("get_tensor_from_selected_rows")(sparse) is sparse.values

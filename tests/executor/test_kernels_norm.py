@@ -59,9 +59,7 @@ class TestBatchNorm:
     def test_fixed_statistics_are_handed_on_themselves(self, flags) -> None:
         inputs = batch_norm_inputs()
         y, mean, variance, *_ = lookup("batch_norm").kernel(*inputs.values(), epsilon=1e-3, **flags)
-        np.testing.assert_allclose(
-            y, [[0.5, 0.25], [4.498002, 4.749438], [14.493006, 0.25]], rtol=1e-5
-        )  # Paddle
+        np.testing.assert_allclose(y, [[0.5, 0.25], [4.498002, 4.749438], [14.493006, 0.25]], rtol=1e-5)  # Paddle
         assert mean is inputs["Mean"] and variance is inputs["Variance"]
 
     def test_the_gradient_with_fixed_statistics(self, run_op) -> None:
@@ -123,9 +121,7 @@ class TestBatchNorm:
         np.testing.assert_allclose(y.std(axis=(0, 2, 3)), 1, rtol=1e-4)
 
     def test_fused_relu(self, run_op) -> None:
-        got = run_op(
-            "batch_norm", batch_norm_inputs(), {"is_test": True, "fuse_with_relu": True, "epsilon": 1e-3}
-        )
+        got = run_op("batch_norm", batch_norm_inputs(), {"is_test": True, "fuse_with_relu": True, "epsilon": 1e-3})
         assert got["Y"].min() >= 0
 
     def test_channels_that_do_not_fit_are_named(self) -> None:
@@ -178,9 +174,7 @@ class TestLayerNorm:
 
     def test_half_types(self, run_op) -> None:
         x = (draw(2, 512) * 100).astype(np.float16)
-        got = run_op(
-            "layer_norm", {"X": x, "Scale": np.ones(512, np.float32), "Bias": np.zeros(512, np.float32)}
-        )
+        got = run_op("layer_norm", {"X": x, "Scale": np.ones(512, np.float32), "Bias": np.zeros(512, np.float32)})
         assert got["Y"].dtype == np.float16 and got["Mean"].dtype == np.float32
         np.testing.assert_allclose(got["Y"].astype(float).std(axis=1), 1, rtol=1e-2)
 
@@ -205,9 +199,7 @@ class TestGroups:
     def test_group_norm(self, run_op) -> None:
         inputs = {"X": f32([[1], [2], [4], [8]]), "Scale": f32(1, 2, 3, 4), "Bias": f32(0, 1, 0, 1)}
         got = run_op("group_norm", inputs, {"groups": 2}, cotangents={"Y": f32([[1], [0], [2], [-1]])})
-        np.testing.assert_allclose(
-            got["Y"].ravel(), [-0.99998, 2.99996, -2.9999964, 4.9999952], rtol=1e-5
-        )  # Paddle
+        np.testing.assert_allclose(got["Y"].ravel(), [-0.99998, 2.99996, -2.9999964, 4.9999952], rtol=1e-5)  # Paddle
         np.testing.assert_allclose(got["Mean"], [[1.5, 6]])
         np.testing.assert_allclose(got["Variance"], [[0.25, 4]])
         np.testing.assert_allclose(got.gradients["Scale"], [-0.99998, 0, -1.9999976, -0.9999988], rtol=1e-5)
@@ -259,13 +251,9 @@ class TestOthers:
 
     def test_spectral_norm_follows_paddle_in_its_gradient_too(self, run_op) -> None:
         inputs = {"Weight": f32([1, 2], [3, 4]), "U": f32(1, 0), "V": f32(0, 1)}
-        got = run_op(
-            "spectral_norm", inputs, {"power_iters": 1}, cotangents={"Out": np.eye(2, dtype=np.float32)}
-        )
+        got = run_op("spectral_norm", inputs, {"power_iters": 1}, cotangents={"Out": np.eye(2, dtype=np.float32)})
         np.testing.assert_allclose(got["Out"], [[0.1850583, 0.3701166], [0.5551749, 0.7402332]], rtol=1e-5)
-        np.testing.assert_allclose(
-            got.gradients["Weight"], [[0.1216822, 0], [0, -0.0937967]], rtol=1e-4
-        )  # Paddle
+        np.testing.assert_allclose(got.gradients["Weight"], [[0.1216822, 0], [0, -0.0937967]], rtol=1e-4)  # Paddle
 
     def test_rms_norm_with_residual(self, run_op) -> None:
         x, residual, weight = draw(2, 3), draw(2, 3), draw(3)

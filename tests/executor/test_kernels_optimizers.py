@@ -58,17 +58,13 @@ def test_momentum_rescales_a_sparse_gradient_only_as_paddle_on_cpu() -> None:
     dense = run("momentum", f64([2.0]), f64([0.5]), speed, RATE, None, mu=0.5, rescale_grad=0.1)[1]
     sparse = SelectedRows(np.array([0]), f64([0.5]), 1)
     assert dense.tolist() == [[0.5]]
-    assert run("momentum", f64([2.0]), sparse, speed, RATE, None, mu=0.5, rescale_grad=0.1)[1].tolist() == [
-        near(0.05)
-    ]
+    assert run("momentum", f64([2.0]), sparse, speed, RATE, None, mu=0.5, rescale_grad=0.1)[1].tolist() == [near(0.05)]
 
 
 ADAM: tuple[Any, ...] = (f64(0.2), f64(0.3), None, f64(0.81), f64(0.9), None, None, None, None, None)
 
 
-def adam_by_hand(
-    param: float, grad: float, power1: float = 0.81, power2: float = 0.9, guard: float = 1.0
-) -> float:
+def adam_by_hand(param: float, grad: float, power1: float = 0.81, power2: float = 0.9, guard: float = 1.0) -> float:
     first, second = 0.9 * 0.2 + 0.1 * grad, 0.999 * 0.3 + 0.001 * grad * grad
     correction = math.sqrt(1 - power2)
     epsilon = 1e-3 * (correction if guard else 1)
@@ -173,13 +169,9 @@ def test_rmsprop_plain_and_centered() -> None:
     )
     step = 0.15 + 0.05 / math.sqrt(0.5)
     assert (
-        (square.tolist(), mean) == ([0.5], None)
-        and speed.tolist() == near(step)
-        and param.tolist() == near(2 - step)
+        (square.tolist(), mean) == ([0.5], None) and speed.tolist() == near(step) and param.tolist() == near(2 - step)
     )
-    param, *_ = run(
-        "rmsprop", P, f64(0.75), G, f64(0.0), RATE, f64(0.5), None, decay=0.5, centered=True, epsilon=0.0
-    )
+    param, *_ = run("rmsprop", P, f64(0.75), G, f64(0.0), RATE, f64(0.5), None, decay=0.5, centered=True, epsilon=0.0)
     assert param.tolist() == near(2 - 0.05 / math.sqrt(0.25))
     with pytest.raises(ValueError, match="centered needs MeanGrad"):
         run("rmsprop", P, f64(0.75), G, f64(0.3), RATE, None, None, centered=True)
@@ -205,9 +197,7 @@ def test_lamb_scales_by_the_norms() -> None:
 
 
 def test_proximal_steps_shrink_towards_zero() -> None:
-    assert run("proximal_gd", f64(2.0, 0.06), f64(0.5, 0.5), RATE, l1=1.0, l2=10.0)[0].tolist() == near(
-        1.85 / 2, 0.0
-    )
+    assert run("proximal_gd", f64(2.0, 0.06), f64(0.5, 0.5), RATE, l1=1.0, l2=10.0)[0].tolist() == near(1.85 / 2, 0.0)
     param, moment = run("proximal_adagrad", P, f64(0.75), G, RATE, l1=1.0)
     assert moment.tolist() == [1.0] and param.tolist() == near(1.85)
 
@@ -283,11 +273,7 @@ def test_model_average_starts_again_when_the_window_is_full() -> None:
 
 def test_gradients_are_unscaled_until_one_is_not_finite() -> None:
     grads, found = run("check_finite_and_unscale", [np.float32([4.0]), np.float32([8.0])], np.float32([4.0]))
-    assert (
-        [each.tolist() for each in grads] == [[1], [2]]
-        and found.tolist() == [False]
-        and found.dtype == np.bool_
-    )
+    assert [each.tolist() for each in grads] == [[1], [2]] and found.tolist() == [False] and found.dtype == np.bool_
     bad = [np.float32([4.0]), np.float32([np.inf, 1.0]), np.float32([8.0])]
     grads, found = run("check_finite_and_unscale", bad, np.float32([4.0]))
     assert grads[0].tolist() == [1] and grads[2].tolist() == [0] and found.tolist() == [True]
@@ -324,9 +310,7 @@ def test_the_loss_scale_follows_the_steps(
     assert [each.item() for each in kept[1:]] == pytest.approx([scale, good, bad])
 
 
-@pytest.mark.parametrize(
-    ("step", "rate"), [(0, 0.125), (3, 0.5), (4, 0.5 * 0.9**2 + 0.0), (13, 0.0), (50, 0.0)]
-)
+@pytest.mark.parametrize(("step", "rate"), [(0, 0.125), (3, 0.5), (4, 0.5 * 0.9**2 + 0.0), (13, 0.0), (50, 0.0)])
 def test_warmup_then_squared_decay(step: int, rate: float) -> None:
     attrs = {"warmup_steps": 4, "total_steps": 14, "base_lr": 0.5, "end_lr": 0.0}
     made, after = run("pow2_decay_with_linear_warmup", f64(0.3), np.array([step]), **attrs)

@@ -31,9 +31,7 @@ class TestPad:
         got = lookup("pad")(X.astype(dtype), paddings=[1, 0, 0, 0], pad_value=2.7)
         assert got.dtype == dtype and got[0, 0] == np.asarray(2.7).astype(dtype)
 
-    @pytest.mark.parametrize(
-        ("paddings", "message"), [([1, 0], "4 integers"), ([-1, 0, 0, 0], "not be negative")]
-    )
+    @pytest.mark.parametrize(("paddings", "message"), [([1, 0], "4 integers"), ([-1, 0, 0, 0], "not be negative")])
     def test_refusals(self, paddings, message) -> None:
         with pytest.raises(ValueError, match=message):
             lookup("pad")(X, paddings=paddings)
@@ -119,9 +117,7 @@ class TestPad2d:
     @pytest.mark.parametrize("mode", ["constant", "reflect", "edge"])
     @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
     def test_gradient(self, mode, layout, gradcheck) -> None:
-        gradcheck(
-            "pad2d", {"X": draw(2, 4, 3, 4)}, {"paddings": [1, 0, 2, 1], "mode": mode, "data_format": layout}
-        )
+        gradcheck("pad2d", {"X": draw(2, 4, 3, 4)}, {"paddings": [1, 0, 2, 1], "mode": mode, "data_format": layout})
 
 
 class TestPadConstantLike:
@@ -162,12 +158,8 @@ class TestCrop:
 class TestCropTensor:
     WHOLE = TestCrop.WHOLE
 
-    def run(
-        self, x: Any, shape_tensor=None, shapes=(), offsets_tensor=None, offsets_list=(), **attrs: Any
-    ) -> Any:
-        return lookup("crop_tensor")(
-            x, shape_tensor, list(shapes), offsets_tensor, list(offsets_list), **attrs
-        )
+    def run(self, x: Any, shape_tensor=None, shapes=(), offsets_tensor=None, offsets_list=(), **attrs: Any) -> Any:
+        return lookup("crop_tensor")(x, shape_tensor, list(shapes), offsets_tensor, list(offsets_list), **attrs)
 
     def test_minus_one_reaches_to_the_end(self) -> None:
         got = self.run(self.WHOLE, shape=[-1, 2], offsets=[1, 3])

@@ -99,9 +99,7 @@ class TestAdaptive:
 
     def test_global_and_adaptive_is_the_input(self) -> None:
         x = count(1, 2, 2, 3)
-        np.testing.assert_array_equal(
-            pool(x, ksize=[1, 1], adaptive=True, global_pooling=True, pooling_type="avg"), x
-        )
+        np.testing.assert_array_equal(pool(x, ksize=[1, 1], adaptive=True, global_pooling=True, pooling_type="avg"), x)
 
 
 def test_global_pooling_ignores_window_and_padding() -> None:
@@ -118,9 +116,7 @@ def test_same_and_four_paddings() -> None:
 
 
 def test_valid_ignores_paddings() -> None:
-    got = pool(
-        count(1, 1, 3, 3), ksize=[2, 2], paddings=[1, 1], padding_algorithm="VALID", pooling_type="max"
-    )
+    got = pool(count(1, 1, 3, 3), ksize=[2, 2], paddings=[1, 1], padding_algorithm="VALID", pooling_type="max")
     assert got[0, 0].tolist() == [[5, 6], [8, 9]]
 
 
@@ -132,9 +128,7 @@ def test_channels_last_is_a_view_of_the_same(kind, pooling_type) -> None:
     x = x if axes == 3 else x[..., 0]
     attrs = {"ksize": [3, 2, 2][:axes], "strides": [2, 1, 2][:axes], "paddings": [1, 0, 1][:axes]}
     want = pool(x, kind, **attrs, pooling_type=pooling_type)
-    got = pool(
-        np.moveaxis(x, 1, -1), kind, **attrs, pooling_type=pooling_type, data_format="NDHWC"[-axes - 2 :]
-    )
+    got = pool(np.moveaxis(x, 1, -1), kind, **attrs, pooling_type=pooling_type, data_format="NDHWC"[-axes - 2 :])
     np.testing.assert_allclose(np.moveaxis(got, -1, 1), want, rtol=1e-6)
 
 
@@ -196,9 +190,7 @@ class TestGradients:
 
     def test_the_first_of_equal_maxima_takes_all(self, run_op) -> None:
         attrs = {"ksize": [3, 3], "strides": [2, 2], "paddings": [1, 1], "pooling_type": "max"}
-        got = run_op(
-            "pool2d", {"X": np.zeros((1, 1, 4, 4), np.float32)}, attrs, cotangents={"Out": count(1, 1, 2, 2)}
-        )
+        got = run_op("pool2d", {"X": np.zeros((1, 1, 4, 4), np.float32)}, attrs, cotangents={"Out": count(1, 1, 2, 2)})
         want = [[1, 2, 0, 0], [3, 4, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
         assert got.gradients["X"][0, 0].tolist() == want
 
@@ -218,9 +210,7 @@ class TestWithIndex:
         assert mask[0, 0].tolist() == [[1, 1, 7], [9, 9, 7]]
 
     def test_a_window_without_input_has_no_index(self) -> None:
-        _, mask = pool(
-            count(1, 1, 3, 3), "max_pool2d_with_index", ksize=[2, 2], strides=[3, 3], ceil_mode=True
-        )
+        _, mask = pool(count(1, 1, 3, 3), "max_pool2d_with_index", ksize=[2, 2], strides=[3, 3], ceil_mode=True)
         assert mask[0, 0].tolist() == [[4, -1], [-1, -1]]
 
     def test_three_axes(self) -> None:

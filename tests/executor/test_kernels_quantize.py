@@ -85,9 +85,7 @@ def test_stored_weights_are_dequantised_once(run_op: Any) -> None:
 
 
 def test_an_observer_lets_the_tensor_through() -> None:
-    y, _, _, scale = lookup("quantize_linear")(
-        TIES, f32(127.0), None, None, None, quant_axis=-1, only_observer=True
-    )
+    y, _, _, scale = lookup("quantize_linear")(TIES, f32(127.0), None, None, None, quant_axis=-1, only_observer=True)
     np.testing.assert_array_equal(y, TIES)
     assert scale.tolist() == [127]
 
@@ -131,9 +129,7 @@ def test_an_empty_tensor_has_no_scale() -> None:
         lookup("fake_quantize_abs_max")(np.zeros((0, 3), np.float32))
 
 
-def run_with_held(
-    type: str, held: dict[str, np.ndarray], inputs: dict[str, np.ndarray], attrs: dict[str, Any]
-) -> Any:
+def run_with_held(type: str, held: dict[str, np.ndarray], inputs: dict[str, np.ndarray], attrs: dict[str, Any]) -> Any:
     """Run an op whose output slots ``held`` name variables that hold a value before."""
     outputs = {slot.name: [slot.name] for slot in lookup(type).outputs}
     op = OpDesc(type, {slot: [f"{slot}.in"] for slot in inputs}, outputs, attrs)
@@ -223,9 +219,7 @@ def test_stored_integers_saturate_and_round_half_to_even() -> None:
     assert lookup("quantize")(x, bfloat16=True).dtype.name == "bfloat16"
     with pytest.raises(ValueError, match="a bfloat16 output takes no shift"):
         lookup("quantize")(x, bfloat16=True, Shift=1.0)
-    np.testing.assert_array_equal(
-        lookup("dequantize")(shifted, Scale=2.0, Shift=128.0), f32(0.5, 1.5, 63.5, -64)
-    )
+    np.testing.assert_array_equal(lookup("dequantize")(shifted, Scale=2.0, Shift=128.0), f32(0.5, 1.5, 63.5, -64))
     again = lookup("requantize")(signed, Scale_in=2.0, Scale_out=5.0, Shift_in=0.0, Shift_out=0.0)
     assert again.tolist() == [0, 5, 127, -128]
     with pytest.raises(ValueError, match="takes an input of uint8"):
@@ -236,9 +230,7 @@ def test_quantised_linear_undoes_both_scales() -> None:
     """Weights 1 and -0.5 stored in steps of 1 / 127; x is 1 and 0.5 of its scale."""
     weights = np.array([[127, 64], [-64, 127]], np.int8)
     x = f32([[2.0, 1.0]])
-    made = lookup("quant_linear")(
-        x.reshape(1, 2), weights, f32(0.5, -5), scale_in=0.5, scale_weights=[1.0, 2.0]
-    )
+    made = lookup("quant_linear")(x.reshape(1, 2), weights, f32(0.5, -5), scale_in=0.5, scale_weights=[1.0, 2.0])
     exact = (np.array([127, 64]) @ weights.astype(int)) / (127 * 127 * 0.5 * np.array([1, 2]))
     np.testing.assert_allclose(made, [exact + np.array([0.5, -5])], rtol=1e-6)
     relu = lookup("quant_linear")(

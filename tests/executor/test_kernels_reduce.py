@@ -61,9 +61,7 @@ def test_axes_as_tensors_go_before_the_attribute(run_op, type) -> None:
     assert whole.shape == pieces.shape == (2,)
 
 
-@pytest.mark.parametrize(
-    "type", ["reduce_sum", "reduce_mean", "reduce_max", "mean", "l1_norm", "frobenius_norm"]
-)
+@pytest.mark.parametrize("type", ["reduce_sum", "reduce_mean", "reduce_max", "mean", "l1_norm", "frobenius_norm"])
 def test_a_full_reduction_has_the_rank_that_the_program_declares(run_op, type) -> None:
     x = np.array([[1.0, 2.0], [3.0, 4.0]])
     attrs = {} if type in ("mean", "l1_norm") else {"reduce_all": True}
@@ -232,13 +230,9 @@ class TestRunning:
 
     def test_logcumsumexp(self, run_op) -> None:
         cotangents = {"Out": np.array([1, -2, 3], np.float32)}
-        got = run_op(
-            "logcumsumexp", {"X": np.array([0, 1, 2], np.float32)}, {"axis": 0}, cotangents=cotangents
-        )
+        got = run_op("logcumsumexp", {"X": np.array([0, 1, 2], np.float32)}, {"axis": 0}, cotangents=cotangents)
         np.testing.assert_allclose(got["Out"], [0, 1.31326175, 2.40760612], rtol=1e-6)  # Paddle
-        np.testing.assert_allclose(
-            got.gradients["X"], [0.73220885, -0.72793174, 1.9957223], rtol=1e-5
-        )  # Paddle
+        np.testing.assert_allclose(got.gradients["X"], [0.73220885, -0.72793174, 1.9957223], rtol=1e-5)  # Paddle
 
     def test_a_0d_tensor_runs_over_itself(self, run_op) -> None:
         x = np.array(3.0)

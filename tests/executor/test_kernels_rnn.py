@@ -18,9 +18,7 @@ def wave(*shape: int, k: float = 0) -> Any:
     return np.sin(np.arange(int(np.prod(shape))) * 0.7 + k).reshape(shape)
 
 
-def weights(
-    mode: str, width: int, hidden: int, layers: int, directions: int, scale: float = 1.0
-) -> list[Any]:
+def weights(mode: str, width: int, hidden: int, layers: int, directions: int, scale: float = 1.0) -> list[Any]:
     """A WeightList; the numbers of the first layer are those the goldens were made with."""
     rows, k = GATES[mode] * hidden, 1
     matrices: list[Any] = []
@@ -107,9 +105,7 @@ def test_two_directions_with_lengths_as_paddle(mode: str) -> None:
     want_out, want_grad = GOLDEN[mode]
     np.testing.assert_allclose(out.reshape(-1), want_out, atol=2e-9)
     assert mask.dtype == np.uint8 and mask.shape == out.shape and mask.all()
-    d_x, _, _ = lookup("rnn_grad")(
-        *inputs, out, mask, reserve, np.ones_like(out), [None] * len(last), **attrs
-    )
+    d_x, _, _ = lookup("rnn_grad")(*inputs, out, mask, reserve, np.ones_like(out), [None] * len(last), **attrs)
     np.testing.assert_allclose(d_x.reshape(-1), want_grad, atol=2e-8)
 
 
@@ -132,9 +128,7 @@ def test_states_are_taken_at_the_length_and_tails_are_zero(mode: str) -> None:
 def test_second_direction_is_the_reversed_run() -> None:
     x, weight = wave(4, 2, 3), weights("LSTM", 3, 3, 1, 2)
     first = states("LSTM", 1, 2, 2, 3)
-    out, _, last, _ = lookup("rnn")(
-        x, first, weight, None, mode="LSTM", is_bidirec=True, hidden_size=3, is_test=True
-    )
+    out, _, last, _ = lookup("rnn")(x, first, weight, None, mode="LSTM", is_bidirec=True, hidden_size=3, is_test=True)
     mirrored, _, ends, _ = lookup("rnn")(
         x[::-1],
         [s[1:] for s in first],
@@ -180,9 +174,7 @@ def test_reversed_first_state_follows_paddle() -> None:
     attrs = {"mode": "RNN_TANH", "is_bidirec": True, "hidden_size": 2}
     length = np.array([1], np.int32)
     out, mask, _, reserve = lookup("rnn")(x, first, weight, length, **attrs)
-    _, _, grads = lookup("rnn_grad")(
-        x, first, weight, length, out, mask, reserve, np.ones_like(out), [None], **attrs
-    )
+    _, _, grads = lookup("rnn_grad")(x, first, weight, length, out, mask, reserve, np.ones_like(out), [None], **attrs)
     assert grads[1].any(), "the forward direction sees its first state"
     assert not grads[3].any()
 

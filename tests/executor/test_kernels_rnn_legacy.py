@@ -62,9 +62,7 @@ def test_lstm_as_paddle() -> None:
         ],
         atol=1e-9,
     )
-    np.testing.assert_allclose(
-        grads[1].reshape(-1), [0.859883765, 0.628386318, 0.15331043, -0.033625764], atol=1e-9
-    )
+    np.testing.assert_allclose(grads[1].reshape(-1), [0.859883765, 0.628386318, 0.15331043, -0.033625764], atol=1e-9)
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -49,9 +49,7 @@ class TestAlign:
         back = lookup("roi_align_grad")(x, rois, ints(6), want, **attrs)
         monkeypatch.setattr(roi, "_FEW_POINTS", 0)
         np.testing.assert_allclose(lookup("roi_align")(x, rois, ints(6), **attrs), want, atol=1e-12)
-        np.testing.assert_allclose(
-            lookup("roi_align_grad")(x, rois, ints(6), want, **attrs), back, atol=1e-12
-        )
+        np.testing.assert_allclose(lookup("roi_align_grad")(x, rois, ints(6), want, **attrs), back, atol=1e-12)
 
     def test_a_region_outside_is_zero(self) -> None:
         rois = np.array([[50, 50, 60, 60], [-30, -30, -20, -20]], np.float32)

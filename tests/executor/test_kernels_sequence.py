@@ -176,9 +176,7 @@ def test_conv_with_trainable_padding_as_paddle() -> None:
     out = run("sequence_conv", x, padding, filter, paddingTrainable=True, **attrs)
     np.testing.assert_allclose(rows(out), [-2.7729836, 1.4783119, 1.1130273, -2.7664716], rtol=1e-6)
     ones = ragged(np.ones((4, 1), np.float32), [3, 1])
-    d_x, d_padding, d_filter = run(
-        "sequence_conv_grad", x, padding, filter, ones, paddingTrainable=True, **attrs
-    )
+    d_x, d_padding, d_filter = run("sequence_conv_grad", x, padding, filter, ones, paddingTrainable=True, **attrs)
     np.testing.assert_allclose(d_padding, [[1.6829419, 1.9833297], [-1.2237158, -1.9550602]], rtol=1e-5)
     np.testing.assert_allclose(d_x.array[2], [0.06360531, -0.93594944], rtol=1e-5)
     np.testing.assert_allclose(d_filter[:2, 0], [-0.93239886, 0.406056], rtol=1e-5)
@@ -240,9 +238,7 @@ def test_filter_by_instag_keeps_tagged_instances() -> None:
     assert weight.array.tolist() == [[1], [1]] and index_map.array.tolist() == [[0, 0, 1], [1, 2, 1]]
     d_ins = run("filter_by_instag_grad", wave(3, 2), weight, index_map, np.ones((2, 2)))
     assert d_ins.tolist() == [[1, 1], [0, 0], [1, 1]]
-    out, weight, _ = run(
-        "filter_by_instag", ragged(wave(3, 2), [1, 1, 1]), tags, np.array([9]), out_val_if_empty=5
-    )
+    out, weight, _ = run("filter_by_instag", ragged(wave(3, 2), [1, 1, 1]), tags, np.array([9]), out_val_if_empty=5)
     assert out.array.tolist() == [[5, 5]] and weight.array.tolist() == [[0]]
 
 
@@ -299,8 +295,6 @@ GRADIENTS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("type", "inputs", "attrs"), GRADIENTS)
-def test_gradient(
-    gradcheck: Callable[..., Any], type: str, inputs: dict[str, Any], attrs: dict[str, Any]
-) -> None:
+def test_gradient(gradcheck: Callable[..., Any], type: str, inputs: dict[str, Any], attrs: dict[str, Any]) -> None:
     wrt = [slot for slot in ("X", "Filter", "PaddingData", "Updates") if slot in inputs]
     gradcheck(type, inputs, attrs, wrt=wrt)

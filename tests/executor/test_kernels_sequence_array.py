@@ -184,9 +184,7 @@ def dynamic_rnn() -> ProgramDesc:
         }
 
     outer = variables("x", "first", "state", "y", "i", "steps", "more", "xs", "hs", "table", "scopes", "seed")
-    return ProgramDesc(
-        [BlockDesc(0, -1, outer, main), BlockDesc(1, 0, variables("xt", "running", "s", "h"), body)]
-    )
+    return ProgramDesc([BlockDesc(0, -1, outer, main), BlockDesc(1, 0, variables("xt", "running", "s", "h"), body)])
 
 
 LENGTHS = [2, 4, 3]

@@ -178,9 +178,7 @@ class TestCorrelation:
     @pytest.mark.parametrize("values", [(0, 2, 1, 1, 1), (0, 1, 9, 1, 1), (0, 1, 1, 0, 1)])
     def test_refusals(self, values) -> None:
         with pytest.raises(ValueError, match=r"kernel_size must be odd|does not fit"):
-            lookup("correlation")(
-                draw(1, 1, 5, 5), draw(1, 1, 5, 5), **dict(zip(self.NAMES, values, strict=True))
-            )
+            lookup("correlation")(draw(1, 1, 5, 5), draw(1, 1, 5, 5), **dict(zip(self.NAMES, values, strict=True)))
 
 
 class TestConvShift:

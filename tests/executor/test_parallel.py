@@ -148,6 +148,4 @@ def test_matrix_products_follow_the_number_of_threads() -> None:
         "assert cpu <= 1.25 * wall + 0.05, (cpu, wall)\n"
     )
     path = os.pathsep.join(str(Path(p)) for p in sys.path if p)
-    subprocess.run(
-        [sys.executable, "-c", script], check=True, timeout=60, env={**os.environ, "PYTHONPATH": path}
-    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60, env={**os.environ, "PYTHONPATH": path})

@@ -19,9 +19,7 @@ from oarlock.proto.pickles import read_state
 from oarlock.proto.records import read_selected_rows, read_vocab
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "proto"
-PROGRAMS = [
-    path.read_bytes() for path in sorted(DATA.glob("models/*/*model*")) if "pdiparams" not in path.name
-]
+PROGRAMS = [path.read_bytes() for path in sorted(DATA.glob("models/*/*model*")) if "pdiparams" not in path.name]
 PARAMS = [path.read_bytes() for path in sorted(DATA.glob("models/*/*.pdiparams"))]
 STATES = [path.read_bytes() for path in sorted([*DATA.glob("states/*"), *DATA.glob("models/*/*.info")])]
 
@@ -35,9 +33,7 @@ steady = settings(
 
 PATCHES = st.one_of(
     st.binary(min_size=0, max_size=9),
-    st.sampled_from(
-        [b"\xff" * 8, b"\0" * 8, b"\xff\xff\xff\x7f", b"\x80" * 9, b"\x80\x02", b"R", b"b", b"\x93"]
-    ),
+    st.sampled_from([b"\xff" * 8, b"\0" * 8, b"\xff\xff\xff\x7f", b"\x80" * 9, b"\x80\x02", b"R", b"b", b"\x93"]),
 )
 
 

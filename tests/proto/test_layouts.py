@@ -64,9 +64,7 @@ def test_prefix_file_and_folder_are_the_same_model(models: Path, tmp_path: Path)
     assert find_model(f"{tmp_path}/").programs.keys() == by_prefix.programs.keys()
 
 
-def test_a_relative_prefix_in_the_working_folder(
-    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_relative_prefix_in_the_working_folder(models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place(models, "extra_method_infer", tmp_path / "m")
     monkeypatch.chdir(tmp_path)
     assert find_model("m").programs == {"forward": "m.pdmodel", "infer": "m.infer.pdmodel"}
@@ -171,9 +169,7 @@ def test_a_prefix_that_is_also_a_folder_is_refused_as_paddle_does(models: Path, 
 
 def test_nothing_found_lists_what_lies_there(tmp_path: Path) -> None:
     (tmp_path / "readme.txt").write_text("hello")
-    with pytest.raises(
-        NotFoundError, match=r"expected .*net\.pdmodel or .*net\.json; folder .* holds readme\.txt"
-    ):
+    with pytest.raises(NotFoundError, match=r"expected .*net\.pdmodel or .*net\.json; folder .* holds readme\.txt"):
         find_model(tmp_path / "net")
     with pytest.raises(NotFoundError, match=r"no file there is a program; folder .* holds readme\.txt"):
         find_model(tmp_path)
@@ -185,9 +181,7 @@ def test_nothing_found_lists_what_lies_there(tmp_path: Path) -> None:
 
 def test_a_parameter_file_is_no_model(models: Path) -> None:
     for suffix in ("", ".info"):
-        with pytest.raises(
-            FormatError, match=r"holds parameters, not a program: pass .* '.*slash_names/model'"
-        ):
+        with pytest.raises(FormatError, match=r"holds parameters, not a program: pass .* '.*slash_names/model'"):
             find_model(models / "slash_names" / f"model.pdiparams{suffix}")
 
 

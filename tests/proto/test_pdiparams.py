@@ -147,8 +147,7 @@ DAMAGED = {
     "parameter 'b' (2 of 2): the file ends at offset 32: it holds 1 of the 2 records": WHOLE,
     "parameter 'b' (2 of 2), offset 56: 8 bytes of data wanted for float32 [2], 5 there": WHOLE + WHOLE[:-3],
     "parameter 'b' (2 of 2), offset 36: 8 bytes of LoD level count wanted, 3 there": WHOLE + WHOLE[:7],
-    "offset 64: 7 bytes left over behind the last of 2 parameters: the file is damaged": WHOLE * 2
-    + WHOLE[:7],
+    "offset 64: 7 bytes left over behind the last of 2 parameters: the file is damaged": WHOLE * 2 + WHOLE[:7],
     "the file holds 3 records, the program names 2 parameters": WHOLE * 3,
     "parameter 'a' (1 of 2), offset 0: tensor version 7, expected 0": b"\x07" + WHOLE[1:] + WHOLE,
     "offset 12: inner tensor version 1, expected 0": WHOLE[:12] + b"\x01" + WHOLE[13:] + WHOLE,
@@ -166,9 +165,7 @@ DAMAGED = {
     "offset 4: 1152921504606846976 LoD levels of at least 8 bytes each": record(
         [2], b"\0" * 8, lod=struct.pack("<Q", 2**60)
     ),
-    "1152921504606846976 bytes of LoD level 0 wanted": record(
-        [2], b"\0" * 8, lod=struct.pack("<QQ", 1, 2**60)
-    ),
+    "1152921504606846976 bytes of LoD level 0 wanted": record([2], b"\0" * 8, lod=struct.pack("<QQ", 1, 2**60)),
     "this is a pickled state dict, not a combined parameter stream": bytes.fromhex("800495fd00000000"),
 }
 

@@ -14,9 +14,7 @@ from oarlock.ir.program_io import describe_parameters, read_program, write_progr
 from oarlock.proto.wire import field_bytes, varint_field
 
 SAMPLES = Path(__file__).resolve().parent.parent / "data" / "proto" / "models"
-PROGRAMS = sorted(
-    path for path in SAMPLES.rglob("*") if path.suffix == ".pdmodel" or path.name == "__model__"
-)
+PROGRAMS = sorted(path for path in SAMPLES.rglob("*") if path.suffix == ".pdmodel" or path.name == "__model__")
 
 
 def text(number: int, value: str | bytes) -> bytes:
@@ -148,9 +146,7 @@ def test_an_odd_op_that_was_edited_is_written_as_edited() -> None:
 
 def test_unknown_fields_keep_their_place() -> None:
     body = varint_field(1, 0) + varint_field(2, -1) + varint_field(9, 4)
-    data = (
-        field_bytes(1, body) + field_bytes(3, b"old map") + field_bytes(4, varint_field(1, 0)) + b"\x78\x01"
-    )
+    data = field_bytes(1, body) + field_bytes(3, b"old map") + field_bytes(4, varint_field(1, 0)) + b"\x78\x01"
     program = read_program(data, "test")
     assert program.unknown == field_bytes(3, b"old map") + b"\x78\x01"
     assert program.blocks[0].unknown == varint_field(9, 4)
@@ -210,9 +206,7 @@ def test_new_attributes_get_the_type_of_their_value() -> None:
         ({1: 2}, None, "attribute 'a': no attribute type holds a dict"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused_on_saving(
-    value: object, kind: AttrType | None, said: str
-) -> None:
+def test_a_value_that_does_not_fit_is_refused_on_saving(value: object, kind: AttrType | None, said: str) -> None:
     made = OpDesc("op")
     made.set_attr("a", value, kind)
     with pytest.raises(ProgramError, match=said.replace("(", r"\(").replace(")", r"\)")):
@@ -243,15 +237,11 @@ DAMAGED = {
     "op 0 (relu): a slot has no name": block(op(field_bytes(1, text(2, "x")))),
     "attribute 'a' has type code 99; known are 0 to 17": block(op(attr("a", 99))),
     "attribute 'a' has type code none": block(op(field_bytes(4, text(1, "a")))),
-    "attribute 'a' holds a scalar of type code 9": block(
-        op(attr("a", 16, field_bytes(20, varint_field(1, 9))))
-    ),
+    "attribute 'a' holds a scalar of type code 9": block(op(attr("a", 16, field_bytes(20, varint_field(1, 9))))),
     "attribute 'sub_block' names block 4; the program has 1": block(op(attr("sub_block", 8, b"\x60\x04"))),
     "an attribute has no name": block(op(field_bytes(4, varint_field(2, 0)))),
     "op 0 (relu): 2 bytes do not decode as Attr": block(op(field_bytes(4, b"\xff\xff"))),
-    "declares variable 'v' twice": block(
-        *[field_bytes(3, text(1, "v") + field_bytes(2, varint_field(1, 17)))] * 2
-    ),
+    "declares variable 'v' twice": block(*[field_bytes(3, text(1, "v") + field_bytes(2, varint_field(1, 17)))] * 2),
     "variable 0 has no name": block(field_bytes(3, field_bytes(2, varint_field(1, 17)))),
     "variable 'v': its type states no kind": block(field_bytes(3, text(1, "v"))),
 }

@@ -190,9 +190,7 @@ HOSTILE = {
     "arrays of dtype 'U1' are refused": pickle.dumps(np.array(["a"]), 4),
     "arrays of dtype 'M8'": pickle.dumps(np.array(["2020"], "M8[D]"), 4),
     "16 there": ARRAY.replace(b"K\x04\x85", b"K\x05\x85"),
-    "an array of float32 [1073741824] takes 4294967296 bytes": ARRAY.replace(
-        b"K\x04\x85", b"J\0\0\0\x40\x85"
-    ),
+    "an array of float32 [1073741824] takes 4294967296 bytes": ARRAY.replace(b"K\x04\x85", b"J\0\0\0\x40\x85"),
     "4611686018427387904 bytes of data wanted": b"\x80\x04\x8e" + struct.pack("<Q", 2**62),
     "4294967295 bytes of text wanted": b"\x80\x02X\xff\xff\xff\xff",
     "an int of 1000000 bytes": b"\x80\x02\x8b" + struct.pack("<i", 10**6) + b"\1" * 10**6 + b".",

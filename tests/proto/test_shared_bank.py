@@ -38,9 +38,7 @@ def test_every_program_of_the_zoo() -> None:
     paths = list(zoo_programs())
     assert len(paths) >= 150
     different = [
-        path
-        for path in paths
-        if write_program(read_program(path.read_bytes(), str(path))) != path.read_bytes()
+        path for path in paths if write_program(read_program(path.read_bytes(), str(path))) != path.read_bytes()
     ]
     assert different == []
 

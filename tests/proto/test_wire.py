@@ -25,9 +25,7 @@ def test_varints(value: int, encoded: str) -> None:
 
 def test_a_message_is_split_into_its_fields() -> None:
     data = bytes.fromhex("0805 120161 1d00000000 21000000000000000000"[:-2] + "2b08012c")
-    fields = [
-        (field.number, field.wire_type, data[field.start : field.end].hex()) for field in wire.split(data)
-    ]
+    fields = [(field.number, field.wire_type, data[field.start : field.end].hex()) for field in wire.split(data)]
     assert fields == [
         (1, 0, "0805"),
         (2, 2, "120161"),
@@ -44,12 +42,7 @@ def test_what_is_no_message_is_refused(encoded: str) -> None:
 
 
 def test_unknown_fields_go_back_between_the_known_ones() -> None:
-    data = (
-        wire.varint_field(1, 5)
-        + wire.field_bytes(2, b"new")
-        + wire.varint_field(3, 7)
-        + wire.varint_field(9, 1)
-    )
+    data = wire.varint_field(1, 5) + wire.field_bytes(2, b"new") + wire.varint_field(3, 7) + wire.varint_field(9, 1)
     unknown = wire.keep_unknown(data, {1, 3})
     assert unknown == wire.field_bytes(2, b"new") + wire.varint_field(9, 1)
     assert wire.merge(wire.varint_field(1, 5) + wire.varint_field(3, 7), unknown) == data
