@@ -307,6 +307,8 @@ class Exporter:
         if value is None:
             return ABSENT
         declared = _declared_type(op.type, source.attr)
+        if declared == AttrType.STRING:  # the tolerances of allclose
+            return self.full(float(value), "float64")
         dtype = "float32" if declared is None else _SCALARS.get(declared, "float32")
         if declared in (AttrType.INTS, AttrType.LONGS):
             return self.full_int_array([value])

@@ -24,7 +24,7 @@ def variables(**dtypes: DType) -> dict[str, VarDesc]:
     return {name: VarDesc(name, dtype=dtype, shape=(1,)) for name, dtype in dtypes.items()}
 
 
-F, I, B = DType.FP32, DType.INT64, DType.BOOL
+F, INT, B = DType.FP32, DType.INT64, DType.BOOL
 
 
 def power_loop(is_test: bool) -> ProgramDesc:
@@ -41,7 +41,7 @@ def power_loop(is_test: bool) -> ProgramDesc:
     loop.set_attr("sub_block", 1, AttrType.BLOCK)
     loop.set_attr("is_test", is_test)
     main = [op("assign", "h", "x"), op("less_than", "c", "i", "n"), loop, op("elementwise_add", "y", "h", "h")]
-    names = variables(x=F, h=F, w=F, i=I, n=I, c=B, y=F)
+    names = variables(x=F, h=F, w=F, i=INT, n=INT, c=B, y=F)
     names["s"] = VarDesc("s", kind=11)
     return ProgramDesc([BlockDesc(0, -1, names, main), BlockDesc(1, 0, variables(t=F), body)])
 
@@ -136,7 +136,7 @@ def test_arrays_grow_and_are_read_back() -> None:
     again = OpDesc("write_to_array", {"X": ["w"], "I": ["n"]}, {"Out": ["arr"]})
     length = OpDesc("lod_array_length", {"X": ["arr"]}, {"Out": ["len"]})
     read = OpDesc("read_from_array", {"X": ["arr"], "I": ["i"]}, {"Out": ["y"]})
-    names = variables(x=F, w=F, i=I, n=I, len=I, y=F)
+    names = variables(x=F, w=F, i=INT, n=INT, len=INT, y=F)
     names["arr"] = VarDesc("arr", kind=13, dtype=F, shape=(1,))
     program = ProgramDesc([BlockDesc(0, -1, names, [write, again, length, read])])
     feeds = {"x": f32(1, 2), "w": f32(3), "i": i64(0), "n": i64(2)}
@@ -148,6 +148,6 @@ def test_arrays_grow_and_are_read_back() -> None:
 
 def _reading(program: ProgramDesc, index: str) -> ProgramDesc:
     made = program.copy()
-    made.global_block.vars[index] = VarDesc(index, dtype=I, shape=(1,))
+    made.global_block.vars[index] = VarDesc(index, dtype=INT, shape=(1,))
     made.global_block.ops[-1].inputs["I"] = [index]
     return made
