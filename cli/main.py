@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import OarlockError
-from . import bench, ops, run, show
+from . import bench, convert, ops, run, show
 
 __all__ = ["EXIT_ERROR", "build_parser", "main"]
 
@@ -23,6 +23,7 @@ examples:
   oarlock run inference --input x.npy --output out.npz
   oarlock run inference --input x=random:1x3x48x320
   oarlock bench inference --input random:1x3x640x640
+  oarlock convert inference new/inference       .pdmodel to .json of Paddle 3, or back
   oarlock ops --missing other_model             operators that a model needs and oarlock lacks
 
 MODEL is a prefix (inference for inference.pdmodel), a folder, or a program file.
@@ -42,7 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"oarlock {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (show, run, bench, ops):
+    for module in (show, run, bench, ops, convert):
         module.add_parser(commands)
     return parser
 

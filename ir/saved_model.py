@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..errors import NotFoundError, UnsupportedOpError
 from ..proto.files import read_file
-from ..proto.layouts import ModelFiles, find_model
+from ..proto.layouts import Kind, ModelFiles, find_model
 from ..proto.parameters import load_parameters
 from ..proto.pdiparams import read_params, record_order
 from ..proto.pickles import read_info
@@ -37,12 +37,14 @@ class SavedModel:
         info: variable name -> facts (``trainable``, ``stop_gradient``, ``structured_name``); from the program
             itself for a ``.json``; None without file.
         files: where it came from; None for buffers.
+        kind: what the programs were before they were read.
     """
 
     programs: dict[str, ProgramDesc]
     values: dict[str, Array]
     info: dict[str, dict[str, Any]] | None = None
     files: ModelFiles | None = None
+    kind: Kind = "pdmodel"
 
 
 def read_model(
@@ -72,7 +74,7 @@ def read_model(
     names = {name: _stored(program) for name, program in programs.items()}
     values = load_parameters(files, names, _described(programs))
     _check_info(info, values, files)
-    return SavedModel(programs, values, info, files)
+    return SavedModel(programs, values, info, files, files.kind)
 
 
 def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
@@ -89,7 +91,7 @@ def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
         made = _read(program, "the program buffer")
     names = _stored(made)
     values = read_params(params, record_order(names), source="the parameter buffer") if names or params else {}
-    return SavedModel({"forward": made}, values, info)
+    return SavedModel({"forward": made}, values, info, kind="pdmodel" if info is None else "pir")
 
 
 def _read_pir(files: ModelFiles, check_operators: bool) -> tuple[dict[str, ProgramDesc], dict[str, dict[str, Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO, Final, Literal, TypeAlias
 
 from ..errors import InputError
 from ..ir.desc import ProgramDesc
@@ -15,12 +15,13 @@ from ..proto.files import write_files
 from ..proto.pdiparams import dump_params
 from ..proto.pickles import dump_info
 
-__all__ = ["ModelFormat", "convert", "program_bytes"]
+__all__ = ["FORMATS", "ModelFormat", "convert", "program_bytes"]
 
 ModelFormat: TypeAlias = Literal["pdmodel", "json"]
 Info: TypeAlias = "Mapping[str, Mapping[str, Any]] | None"
 
-_FORMATS: tuple[ModelFormat, ...] = ("pdmodel", "json")
+FORMATS: Final[tuple[ModelFormat, ...]] = ("pdmodel", "json")
+"""``.pdmodel`` of Paddle 2, ``.json`` of Paddle 3."""
 
 
 def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], format: str | None = None) -> str:
@@ -38,11 +39,11 @@ def convert(source: str | os.PathLike[str], target: str | os.PathLike[str], form
     """
     model = read_model(source, check_operators=False)
     prefix, suffix = os.path.splitext(os.fspath(target))
-    if suffix[1:] not in _FORMATS:
+    if suffix[1:] not in FORMATS:
         prefix, suffix = os.fspath(target), ""
-    chosen = format or suffix[1:] or ("json" if model.files is None or model.files.kind == "pdmodel" else "pdmodel")
-    if chosen not in _FORMATS:
-        raise InputError(f"format={chosen!r} is not known, formats are {', '.join(_FORMATS)}")
+    chosen = format or suffix[1:] or ("json" if model.kind == "pdmodel" else "pdmodel")
+    if chosen not in FORMATS:
+        raise InputError(f"format={chosen!r} is not known, formats are {', '.join(FORMATS)}")
     if not os.path.basename(prefix):
         raise InputError(f"{os.fspath(target)!r} has no file name: pass a prefix such as 'folder/model'")
     write_files(_writers(model, prefix, chosen))
@@ -58,7 +59,7 @@ def program_bytes(program: ProgramDesc, format: str, info: Info = None, source: 
 
 def _writers(model: SavedModel, prefix: str, format: str) -> dict[str | os.PathLike[str], Callable[[BinaryIO], object]]:
     writers: dict[str | os.PathLike[str], Callable[[BinaryIO], object]] = {}
-    was_pir = model.files is not None and model.files.kind == "pir"
+    was_pir = model.kind == "pir"
     for method, program in model.programs.items():
         stem = prefix if method == "forward" else f"{prefix}.{method}"
         name = stem if model.files is None else model.files.programs[method]

@@ -12,6 +12,7 @@ from ..ir.desc import AttrType, OpDesc, ProgramDesc, VarDesc
 from ..ir.dtypes import DType
 from ..ir.feeding import strip_feed_fetch
 from ..ir.train_mode import in_train_mode
+from ..proto.layouts import Kind
 from .lazy import LazyInitialized
 from .train_program import (
     GradNames,
@@ -36,14 +37,16 @@ class ProgramHolder:
     files; :attr:`is_backward_built` tells without computing. Copies and pickles leave them behind.
 
     Attributes:
+        kind: what the program was in its file.
         saved_program: as it was read; never altered.
         infer_program: feed, fetch and the saved scale-by-one ops stripped; a scale-by-one added per output.
         input_descs, output_descs: what goes in and comes out, in call order.
         persistable_names: the stored variables, in program order.
     """
 
-    def __init__(self, program: ProgramDesc, source: str = "program") -> None:
+    def __init__(self, program: ProgramDesc, source: str = "program", kind: Kind = "pdmodel") -> None:
         self.source = source
+        self.kind = kind
         self.saved_program = program
         stripped = strip_feed_fetch(program)
         self.infer_program = stripped.program

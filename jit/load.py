@@ -21,7 +21,9 @@ _CONFIGS = frozenset({"model_filename", "params_filename"})
 
 
 def load(path: str | os.PathLike[str], **configs: str | None) -> TranslatedLayer:
-    """Load a model saved by ``paddle.jit.save`` or ``paddle.static.save_inference_model``, 1.x layouts included.
+    """Load a model saved by ``paddle.jit.save`` or ``paddle.static.save_inference_model``.
+
+    The ``.pdmodel`` of Paddle 2, the ``.json`` of Paddle 3 and the layouts of 1.x are all taken, and behave alike.
 
     Args:
         path: a prefix (``"inference"`` for ``inference.pdmodel``), a folder, or a program file.
@@ -45,7 +47,7 @@ def load(path: str | os.PathLike[str], **configs: str | None) -> TranslatedLayer
 def build_layer(model: SavedModel) -> TranslatedLayer:
     """The layer of a model that has been read."""
     holders = {
-        name: ProgramHolder(program, name if model.files is None else model.files.programs[name])
+        name: ProgramHolder(program, name if model.files is None else model.files.programs[name], model.kind)
         for name, program in model.programs.items()
     }
     return TranslatedLayer(holders, _tensors(model, holders))

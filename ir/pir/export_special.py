@@ -127,6 +127,17 @@ def _set_value(to: Exporter, op: OpDesc) -> None:
 _PLAIN: Final = ("bool", "fp32", "int32", "int64", "fp64", "fp16")
 
 
+_LOWEST: Final = -(1 << 31)
+
+
+def _strided_slice(to: Exporter, op: OpDesc) -> None:
+    """An end of -1 with a negative stride, "to the very first", is a far lower number there."""
+    op = op.copy()
+    pairs = zip(op.attrs.get("ends", ()), op.attrs.get("strides", ()), strict=False)
+    op.attrs["ends"] = [_LOWEST if end == -1 and stride < 0 else end for end, stride in pairs]
+    to.by_table(op)
+
+
 def _repeat(to: Exporter, op: OpDesc) -> None:
     tensor = bool(op.inputs.get("RepeatsTensor"))
     to.by_table(op, "repeat_interleave_with_tensor_index" if tensor else "repeat_interleave")
@@ -358,6 +369,7 @@ EXPORTERS: Final[dict[str, Export]] = {
     "tril_triu": _triangle,
     "split": _split,
     "set_value": _set_value,
+    "strided_slice": _strided_slice,
     "repeat_interleave": _repeat,
     "rnn": _rnn,
     "mul": _mul,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...errors import UnsupportedOpError
-from ..desc import ProgramDesc
+from ..desc import AttrType, ProgramDesc
 from .table import old_operator
 
 __all__ = ["for_paddle_2"]
@@ -29,6 +29,8 @@ def for_paddle_2(program: ProgramDesc, source: str = "program") -> ProgramDesc:
     for block in made.blocks:
         for op in block.ops:
             op.type = _REPLACED.get(op.type, op.type)
+            if "is_test" in op.attrs:  # as jit.save of Paddle 2 writes every program
+                op.set_attr("is_test", True, AttrType.BOOLEAN)
             if op.type not in _KNOWN and not old_operator(op.type).known:
                 missing[op.type] = missing.get(op.type, 0) + 1
     if missing:

@@ -287,6 +287,22 @@ def _deformable_conv(to: Translator, op: PirOp) -> None:
         made.type = "deformable_conv_v1"
 
 
+def _strided_slice(to: Translator, op: PirOp) -> None:
+    """Paddle 2 reads an end of -1 with a negative stride as "to the very first", Paddle 3 as the last element."""
+    made = to.by_table(op)
+    axes = made.attrs.get("axes", [])
+    made.set_attr("infer_flags", [1] * len(axes), AttrType.INTS)
+    made.set_attr("decrease_axis", [], AttrType.INTS)
+    ends, strides = made.attrs.get("ends", []), made.attrs.get("strides", [])
+    shape = getattr(to.types.get(op.operands[0]), "dims", ())
+    for index, (end, stride) in enumerate(zip(ends, strides, strict=False)):
+        if end == -1 and stride < 0 and not made.inputs.get("EndsTensorList"):
+            size = shape[axes[index]]
+            if size < 0:
+                raise ProgramError(f"it goes backwards to the last element of axis {axes[index]}, of unknown size")
+            ends[index] = size - 1
+
+
 def _create_array(to: Translator, op: PirOp) -> None:
     """An empty array: a variable, no operator."""
     name = to.name_result(op, 0, "array")
@@ -350,6 +366,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     "pd_op.increment": _increment,
     "pd_op.increment_": _increment,
     **{f"pd_op.set_value{suffix}": _set_value for suffix in ("", "_", "_with_tensor", "_with_tensor_")},
+    "pd_op.strided_slice": _strided_slice,
     "pd_op.unpool": _unpool,
     "pd_op.deformable_conv": _deformable_conv,
     "pd_op.create_array": _create_array,
