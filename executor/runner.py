@@ -17,6 +17,7 @@ import numpy as np
 from ..ir.desc import ProgramDesc
 from ..ir.passes import optimize
 from ..ir.registry import find
+from .blas import own_threads
 from .plan import Plan, PlanRequest, compile_block
 from .values import Array, LoDTensor, array_of, memory_owner
 
@@ -125,7 +126,8 @@ class InferenceRunner:
         plan = compiled.plan
         state = [self.store.value(name) for name in self._state or ()]
         frame = plan.frame([*values, *state])
-        outputs = plan.execute(frame)
+        with own_threads():  # operators share large products themselves; the library's threads spin while they wait
+            outputs = plan.execute(frame)
         for name, value in zip(self._state or (), state, strict=True):
             made = frame[plan.slots[name]]
             if made is not value:
