@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ __all__ = [
     "add_rows",
     "as_ints",
     "broadcast_y",
+    "flattened",
     "follow_rank",
     "normalize_axes",
     "normalize_axis",
@@ -116,6 +118,11 @@ def add_rows(target: Array, index: Array, rows: Array) -> None:
 
 _BLOCK = 1 << 16
 """Elements that one thread takes at a time: a block and its temporaries stay in a core's cache."""
+
+
+def flattened(x: Array, lead: int = 1) -> Array:
+    """``x`` with all dimensions after the first ``lead`` made one; also when there are no rows."""
+    return x.reshape(*x.shape[:lead], math.prod(x.shape[lead:]))
 
 
 def row_blocks(rows: int, columns: int, work: Callable[[int, int], None]) -> None:

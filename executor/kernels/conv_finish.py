@@ -9,6 +9,7 @@ import numpy as np
 
 from ..values import Array
 from .activation import activate
+from .common import flattened
 from .workspace import workspace
 
 __all__ = ["BlockActivation", "Finisher", "block_activation"]
@@ -101,7 +102,7 @@ class Finisher:
 
     def __init__(self, bias: Array | None, residual: Array | None, activation: BlockActivation | None) -> None:
         self._bias = None if bias is None else bias.reshape(-1, 1)
-        self._residual = None if residual is None else residual.reshape(*residual.shape[:2], -1)
+        self._residual = None if residual is None else flattened(residual, 2)
         self._activation = activation
 
     def __call__(self, out: Array, image: int, channels: slice, pixels: slice) -> None:

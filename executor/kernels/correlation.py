@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array
+from .common import flattened
 from .sampling import Corner, gather, scatter
 
 __all__ = ["bilateral_slice", "conv_shift", "correlation"]
@@ -202,7 +203,7 @@ def _slice_inputs(x: Array, grid: Array, guide: Array, has_offset: bool) -> Arra
             f"X [N, C, H, W], Grid [N, K, D, h, w] and Guide [N, H, W] do not fit: {list(x.shape)}, "
             f"{list(grid.shape)}, {list(guide.shape)}"
         )
-    pixels = x.reshape(*x.shape[:2], -1)
+    pixels = flattened(x, 2)
     if has_offset:
         pixels = np.concatenate([pixels, np.ones_like(pixels[:, :1])], axis=1)
     if grid.shape[1] % pixels.shape[1]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array, LoDTensor, array_of
-from .common import accumulate_dtype
+from .common import accumulate_dtype, flattened
 from .conv import ConvAttrs, checked_floats
 from .roi import images_of
 from .sampling import Corner, Line, corners_of, gather, line_of, round_half_away, scatter, slopes_of
@@ -104,7 +105,7 @@ def _columns(x: Array, sampler: _Sampler, image: int, rows: slice) -> Array:
 
 
 def _convolve(x: Array, filter: Array, sampler: _Sampler, groups: int) -> Array:
-    weight = filter.reshape(groups, filter.shape[0] // groups, -1)
+    weight = flattened(filter).reshape(groups, filter.shape[0] // groups, math.prod(filter.shape[1:]))
     out = np.empty((x.shape[0], filter.shape[0], *sampler.out), x.dtype)
     for image in range(x.shape[0]):
         for rows in sampler.row_blocks(x.shape[1], x.itemsize):
@@ -132,7 +133,7 @@ class _Gradients:
 
 
 def _convolve_back(x: Array, filter: Array, sampler: _Sampler, groups: int, d_out: Array) -> _Gradients:
-    weight = filter.reshape(groups, filter.shape[0] // groups, -1)
+    weight = flattened(filter).reshape(groups, filter.shape[0] // groups, math.prod(filter.shape[1:]))
     total = _Gradients(
         np.zeros_like(x),
         np.zeros_like(sampler.offset),

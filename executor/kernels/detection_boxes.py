@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array, LoDTensor
+from .common import flattened
 from .detection_geometry import pixel_unit
 from .sequence_layout import same_lod, sequence_ids
 
@@ -308,11 +309,11 @@ def box_decoder_and_assign(
     decoded = _decode(prior[:, None, :4], deltas, target.dtype.type(1), None)
     rest = score[:, 1:]
     if rest.shape[1] == 0:
-        return decoded.reshape(rois, -1), prior.copy()
+        return flattened(decoded), prior.copy()
     best = rest.argmax(axis=1)
     every = np.arange(rois)
     assigned = np.where((rest[every, best] > -1)[:, None], decoded[every, best + 1], prior[:, :4])
-    return decoded.reshape(rois, -1), assigned
+    return flattened(decoded), assigned
 
 
 @operator("iou_similarity", inputs="X Y", outputs="Out", gradient=None)

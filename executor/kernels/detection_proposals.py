@@ -9,6 +9,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array, LoDTensor, array_of
+from .common import flattened
 from .detection_geometry import Index, box_areas, greedy_keep, pixel_unit
 from .sequence_layout import lod_of, sequence_ids
 
@@ -92,8 +93,8 @@ def _proposals(
             f"Scores {list(score.shape)} takes BboxDeltas {[count, 4 * per_cell, height, width]} and as many anchors, "
             f"got {list(delta.shape)} and {list(anchor.shape)}"
         )
-    score = score.transpose(0, 2, 3, 1).reshape(count, -1)
-    delta = delta.transpose(0, 2, 3, 1).reshape(count, -1, 4)
+    score = flattened(score.transpose(0, 2, 3, 1))
+    delta = delta.transpose(0, 2, 3, 1).reshape(count, score.shape[1], 4)
     anchor = anchor.reshape(-1, 4)
     variance = None if variances is None else variances.reshape(-1, 4)
     parts = [

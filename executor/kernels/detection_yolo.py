@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -67,7 +68,8 @@ def yolo_box(
     grid = np.asarray((width, height), x.dtype)
     boxes[rows] = _corners(kept, cell, sizes[rows[1]], image[:, ::-1], grid, downsample_ratio, scale_x_y, clip_bbox)
     scores[rows] = sure[:, None] * _sigmoid(kept[:, 5:])
-    return boxes.reshape(batch, -1, 4), scores.reshape(batch, -1, class_num)
+    cells = math.prod(confidence.shape[1:])
+    return boxes.reshape(batch, cells, 4), scores.reshape(batch, cells, class_num)
 
 
 def _corners(

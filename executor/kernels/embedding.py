@@ -107,7 +107,7 @@ def lookup_table_dequant(w: Array, ids: Array, *, padding_idx: int = NO_PADDING)
     rows: Array = (high - low) / np.float32(256) * codes + low
     if padding_idx != NO_PADDING:
         rows[ids.reshape(-1) == padding_idx] = 0
-    return rows.astype(np.float32, copy=False).reshape(*_without_one(ids), -1)
+    return rows.astype(np.float32, copy=False).reshape(*_without_one(ids), rows.shape[-1])
 
 
 def _local(ids: Array, start: int, height: int) -> tuple[Array, Array]:
@@ -175,7 +175,8 @@ def one_hot(
 ) -> Array:
     """One-hot rows of ids whose last dimension is 1 (1.x)."""
     shape = _without_one(x)
-    return _one_hot(x, depth_tensor, depth, dtype, allow_out_of_range).reshape(*shape, -1)
+    rows = _one_hot(x, depth_tensor, depth, dtype, allow_out_of_range)
+    return rows.reshape(*shape, rows.shape[-1])
 
 
 @operator("one_hot_v2", inputs="X depth_tensor?", outputs="Out", gradient=None)

@@ -102,7 +102,7 @@ def multihead_matmul(
         bias.reshape(-1).astype(wide, copy=False),
     )
     qkv = np.matmul(x.reshape(-1, hidden).astype(wide, copy=False), weights) + shift
-    q, k, v = qkv.reshape(batch, length, 3, head_number, -1).transpose(2, 0, 3, 1, 4)
+    q, k, v = qkv.reshape(batch, length, 3, head_number, width // head_number).transpose(2, 0, 3, 1, 4)
     out = attend(q, k, v, alpha, bias_qk).transpose(0, 2, 1, 3).reshape(batch, length, width)
     return np.asarray(out, x.dtype)
 

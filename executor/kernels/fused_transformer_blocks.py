@@ -90,13 +90,14 @@ def fused_attention(
     wide = x.astype(accumulate_dtype(x.dtype), copy=False)
     rows = _normalized(wide, ln_scale, ln_bias, epsilon) if pre_layer_norm else wide
     weight = qkv_weight if transpose_qkv_wb else qkv_weight.reshape(-1, hidden).T
-    q, k, v = _linear(rows, weight, qkv_bias).reshape(batch, length, 3, heads, -1).transpose(2, 0, 3, 1, 4)
+    size = weight.shape[1] // (3 * heads)
+    q, k, v = _linear(rows, weight, qkv_bias).reshape(batch, length, 3, heads, size).transpose(2, 0, 3, 1, 4)
     if cache is not None:
         k, v = (
             np.concatenate((old.astype(k.dtype, copy=False), new), axis=2)
             for old, new in zip(cache, (k, v), strict=True)
         )
-    mixed = attend(q, k, v, q.shape[-1] ** -0.5, mask).transpose(0, 2, 1, 3).reshape(batch, length, -1)
+    mixed = attend(q, k, v, q.shape[-1] ** -0.5, mask).transpose(0, 2, 1, 3).reshape(batch, length, heads * size)
     out = _linear(mixed * mixed.dtype.type(kept), out_weight, out_bias) * mixed.dtype.type(kept_out)
     if add_residual:
         out = out + wide

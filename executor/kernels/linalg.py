@@ -26,11 +26,20 @@ def square_matrices(name: str, x: Array) -> Array:
     """``x``, which must be square matrices."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ValueError(f"{name} must be square matrices [..., n, n], got shape {list(x.shape)}")
+    refuse_half(x)
     return x
+
+
+def refuse_half(x: Any) -> None:
+    """Decompositions take no float of 16 bits, in Paddle as in LAPACK."""
+    if isinstance(x, np.ndarray) and x.dtype.itemsize == 2 and x.dtype.kind in "fV":
+        raise TypeError(f"float32, float64 or a complex dtype expected, got {x.dtype}; cast the input")
 
 
 def checked(compute: Callable[..., Any], what: str, *args: Any, **options: Any) -> Any:
     """``compute(*args)``; what LAPACK refuses becomes a ValueError that says ``what``."""
+    for each in args:
+        refuse_half(each)
     try:
         return compute(*args, **options)
     except np.linalg.LinAlgError as error:

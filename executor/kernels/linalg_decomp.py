@@ -10,7 +10,7 @@ import numpy as np
 from ...ir.dtypes import DType
 from ...ir.registry import OpContext, operator
 from ..values import Array
-from .linalg import adjoint, back_substituted, checked, square_matrices
+from .linalg import adjoint, back_substituted, checked, refuse_half, square_matrices
 
 __all__ = ["eig", "eigh", "lu", "lu_unpack", "qr", "svd"]
 
@@ -157,6 +157,7 @@ def qr(x: Array, *, mode: str = "reduced") -> tuple[Array, Array]:
         raise ValueError(f"attribute mode is '{mode}', expected 'reduced', 'complete' or 'r'")
     if x.ndim < 2:
         raise ValueError(f"X must be matrices, got shape {list(x.shape)}")
+    refuse_half(x)
     if mode == "r":
         return np.empty(0, x.dtype), np.asarray(np.linalg.qr(x, "r"))
     q, r = np.linalg.qr(x, mode)  # type: ignore[call-overload]

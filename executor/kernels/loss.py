@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir.registry import OpContext, operator
 from ..values import Array, Meta
-from .common import accumulate_dtype, follow_rank
+from .common import accumulate_dtype, flattened, follow_rank
 
 __all__ = ["bce_loss", "huber_loss", "kldiv_loss", "log_loss", "sigmoid_cross_entropy_with_logits"]
 
@@ -262,7 +262,7 @@ def smooth_l1_loss(
     loss = np.where(size < 1 / square, np.square(diff) * square / 2, size - 1 / (2 * square))
     if outside is not None:
         loss = loss * outside
-    out = loss.reshape(len(x), -1).sum(axis=1, keepdims=True)
+    out = flattened(loss).sum(axis=1, keepdims=True)
     return diff, out.astype(x.dtype, copy=False)
 
 

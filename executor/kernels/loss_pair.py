@@ -6,7 +6,7 @@ import numpy as np
 
 from ...ir.registry import operator
 from ..values import Array, Meta
-from .common import add_rows
+from .common import add_rows, flattened
 from .loss import sigmoid, softplus
 
 __all__ = ["bpr_loss", "center_loss", "cos_sim", "rank_loss", "squared_l2_distance"]
@@ -72,7 +72,7 @@ def bpr_loss_grad(x: Array, label: Array, d_y: Array) -> Array:
 
 
 def _flat(x: Array) -> Array:
-    return x.reshape(len(x), -1)
+    return flattened(x)
 
 
 @operator("cos_sim", inputs="X Y", outputs="Out XNorm YNorm")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import numpy as np
 from ...ir.registry import operator
 from ..random import generator
 from ..values import Array, Meta, SelectedRows
-from .common import accumulate_dtype, add_rows
+from .common import accumulate_dtype, add_rows, flattened
 from .loss import sigmoid, softplus
 
 __all__ = ["hierarchical_sigmoid", "nce", "sample_logits"]
@@ -81,11 +82,11 @@ def _nce_samples(
     custom: Sequence[int],
 ) -> Array:
     """Per sample its true classes, then the negative ones: ``[B, true + negatives]``, int64."""
-    true = label.reshape(len(label), -1).astype(np.int64)
+    true = flattened(label).astype(np.int64)
     if custom:
         drawn = np.broadcast_to(np.asarray(custom, np.int64), (len(label), len(custom)))
     else:
-        drawn = _draw(sampler, total, probabilities, len(label) * negatives, seed).reshape(len(label), -1)
+        drawn = _draw(sampler, total, probabilities, len(label) * negatives, seed).reshape(len(label), negatives)
     samples = np.concatenate([true, drawn], axis=1)
     if samples.size and (samples.min() < 0 or samples.max() >= total):
         raise ValueError(f"Label and custom_neg_classes must name one of the {total} classes")
@@ -119,12 +120,12 @@ def nce(
     for true classes, ``-log(n / (o + n))`` for the others. ``SampleLogits`` holds ``o``.
     """
     samples = _nce_samples(label, num_neg_samples, sampler, num_total_classes, probabilities, seed, custom_neg_classes)
-    logits = np.einsum("bkd,bd->bk", _wide(weight[samples]), _wide(x).reshape(len(x), -1))
+    logits = np.einsum("bkd,bd->bk", _wide(weight[samples]), flattened(_wide(x)))
     if bias is not None:
         logits = logits + bias.reshape(-1)[samples]
     o = sigmoid(logits)
     noise = _noise_of(samples, sampler, num_total_classes, num_neg_samples, probabilities, o)
-    is_true = np.arange(samples.shape[1]) < label.reshape(len(label), -1).shape[1]
+    is_true = np.arange(samples.shape[1]) < math.prod(label.shape[1:])
     cost = -np.log(np.where(is_true, o, noise) / (o + noise))
     total = cost.sum(axis=1, keepdims=True)
     if sample_weight is not None:

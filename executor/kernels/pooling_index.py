@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, Kernel, operator
 from ..values import Array
-from .common import accumulate_dtype
+from .common import accumulate_dtype, flattened
 from .pooling import average, average_back, maximum, scatter_planes
 from .pooling_window import PoolAxis, first_maximum, pool_axes
 
@@ -88,9 +88,10 @@ def _unpooled(
     if indices.size and not 0 <= int(indices.min()) <= int(indices.max()) < size:
         raise ValueError(f"Indices must lie in [0, {size}) for an output of size {extents}")
     out = np.zeros((*x.shape[:2], *extents), x.dtype)
-    planes = x.shape[0] * x.shape[1]
+    planes, each = x.shape[0] * x.shape[1], math.prod(x.shape[2:])
     # Paddle writes in order, so the last of several values for one place stays; put_along_axis does the same.
-    np.put_along_axis(out.reshape(planes, size), indices.reshape(planes, -1).astype(np.int64), x.reshape(planes, -1), 1)
+    places = indices.reshape(planes, each).astype(np.int64)
+    np.put_along_axis(out.reshape(planes, size), places, x.reshape(planes, each), 1)
     return out
 
 
@@ -158,7 +159,7 @@ def spp(x: Array, *, pyramid_height: int = REQUIRED, pooling_type: str = REQUIRE
         maximum(wide, axes) if pooling_type == "max" else average(wide, axes, True)
         for axes in _pyramid(x.shape[2:], pyramid_height)
     ]
-    flat = [part.reshape(x.shape[0], -1) for part in parts]
+    flat = [flattened(part) for part in parts]
     return np.concatenate(flat, axis=1).astype(x.dtype, copy=False)
 
 

@@ -72,7 +72,7 @@ def _quantized(x: Array, scale: Array, steps: int, round_type: int) -> Array:
     safe = np.where(scale <= _TINY_SCALE, scale + x.dtype.type(_EPSILON), scale)
     inverse = x.dtype.type(1) / safe
     if round_type == 0:
-        made: Array = np.rint(x.dtype.type(steps) * inverse * x)
+        made: Array = np.asarray(np.rint(x.dtype.type(steps) * inverse * x))
         np.clip(made, -steps - 1, steps, out=made)
         return made
     if round_type != 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -91,7 +92,7 @@ def quant_linear(
     """
     if activation_type not in ("", "relu"):
         raise ValueError(f"activation_type is empty or relu, got {activation_type!r}")
-    rows = x.reshape(int(np.prod(x.shape[:in_num_col_dims])), -1)
+    rows = x.reshape(math.prod(x.shape[:in_num_col_dims]), math.prod(x.shape[in_num_col_dims:]))
     steps = rows.astype(np.float32, copy=False) * np.float32(quant_max_bound * scale_in)
     whole = _rounded(steps, quant_round_type).clip(quant_min_bound, quant_max_bound)
     # Products of int8 summed in float64 are exact up to 2 ** 53.

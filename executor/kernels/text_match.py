@@ -14,6 +14,7 @@ import numpy as np
 
 from ...ir.registry import operator
 from ..values import Array, LoDTensor, array_of
+from .common import flattened
 from .sequence_layout import Index, dress, lengths_of, offsets_of, same_lod, to_offsets
 
 __all__ = ["match_matrix_tensor", "sequence_topk_avg_pooling", "similarity_focus", "var_conv_2d"]
@@ -210,7 +211,7 @@ def similarity_focus(x: Array, *, axis: int, indexes: Sequence[int]) -> Array:
     mask = np.zeros(left.shape, bool)
     every = np.arange(batch * count)
     for _ in range(min(height, width)):
-        row, column = np.divmod(left.reshape(batch * count, -1).argmax(axis=1), width)
+        row, column = np.divmod(flattened(left).argmax(axis=1), width)
         mask[every, row, column] = True
         left[every, row] = -np.inf
         left[every, :, column] = -np.inf

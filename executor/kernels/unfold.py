@@ -34,7 +34,7 @@ def _lay_out(x: Array, window: Window) -> Array:
     out = window.output(x.shape[2:])
     columns = np.empty((*x.shape[:2], *window.kernel, *out), x.dtype)
     copy_window(columns, x, window.axes(x.shape[2:], out), [(0, size) for size in out])
-    return columns.reshape(x.shape[0], -1, math.prod(out))
+    return columns.reshape(x.shape[0], x.shape[1] * math.prod(window.kernel), math.prod(out))
 
 
 def _add_up(columns: Array, spatial: Sequence[int], window: Window) -> Array:

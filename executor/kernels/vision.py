@@ -8,7 +8,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array
-from .common import accumulate_dtype
+from .common import accumulate_dtype, flattened
 from .window import channels_first, channels_last
 
 __all__ = [
@@ -38,7 +38,7 @@ def _blocks_to_pixels(x: Array, factor: int) -> Array:
     if factor < 1 or c % (factor * factor):
         raise ValueError(f"{c} channels cannot be spread over blocks of {factor} x {factor} pixels")
     blocks = x.reshape(n, c // (factor * factor), factor, factor, h, w)
-    result: Array = blocks.transpose(0, 1, 4, 2, 5, 3).reshape(n, -1, h * factor, w * factor)
+    result: Array = blocks.transpose(0, 1, 4, 2, 5, 3).reshape(n, c // (factor * factor), h * factor, w * factor)
     return result
 
 
@@ -48,7 +48,7 @@ def _pixels_to_blocks(x: Array, factor: int) -> Array:
     if factor < 1 or h % factor or w % factor:
         raise ValueError(f"an image of {h} x {w} pixels cannot be cut into blocks of {factor} x {factor}")
     pixels = x.reshape(n, c, h // factor, factor, w // factor, factor)
-    result: Array = pixels.transpose(0, 1, 3, 5, 2, 4).reshape(n, -1, h // factor, w // factor)
+    result: Array = pixels.transpose(0, 1, 3, 5, 2, 4).reshape(n, c * factor * factor, h // factor, w // factor)
     return result
 
 
@@ -256,7 +256,7 @@ def lrn_grad(
 
 
 def _pixels(x: Array) -> Array:
-    return x.reshape(*x.shape[:2], -1)
+    return flattened(x, 2)
 
 
 @operator("fsp", inputs="X Y", outputs="Out")
