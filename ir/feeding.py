@@ -20,20 +20,27 @@ class Stripped:
 
 
 def strip_feed_fetch(program: ProgramDesc) -> Stripped:
-    """A copy of ``program`` whose block 0 has no feed and fetch ops; names in the order of attr ``col``.
+    """``program`` with a block 0 that has no feed and fetch ops; names in the order of attr ``col``.
+
+    ``program`` keeps its own list of ops and table of variables; the descriptions themselves are shared.
 
     Raises:
         ProgramError: two feed ops (or two fetch ops) claim one column.
     """
-    copy = program.copy()
-    block = copy.global_block
+    block = program.global_block
     feeds = _columns(block, "feed")
     fetches = _columns(block, "fetch")
     holders = {name for op in block.ops for name in _holders(op)}
-    block.ops = [op for op in block.ops if op.type not in ("feed", "fetch")]
-    for name in holders:
-        block.vars.pop(name, None)
-    return Stripped(copy, feeds, fetches)
+    bare = BlockDesc(
+        block.idx,
+        block.parent_idx,
+        {name: var for name, var in block.vars.items() if name not in holders},
+        [op for op in block.ops if op.type not in ("feed", "fetch")],
+        block.forward_block_idx,
+        block.unknown,
+    )
+    made = ProgramDesc([bare, *program.blocks[1:]], program.version, program.op_versions, program.unknown)
+    return Stripped(made, feeds, fetches)
 
 
 def _holders(op: OpDesc) -> list[str]:

@@ -10,9 +10,14 @@ __all__ = ["add_residuals", "in_train_mode"]
 
 
 def in_train_mode(infer_program: ProgramDesc) -> ProgramDesc:
-    """A copy with every ``is_test`` attribute that the file states switched off."""
+    """A copy with every ``is_test`` attribute that the file states switched off.
+
+    Files of 1.x mark inputs with ``stop_gradient``, newer ones mark nothing; tensors decide, so the marks go.
+    """
     program = infer_program.copy()
     for block in program.blocks:
+        for var in block.vars.values():
+            var.stop_gradient = None
         for op in block.ops:
             if "is_test" in op.attrs:
                 op.attrs["is_test"] = False

@@ -94,10 +94,11 @@ def _op_faults(program: ProgramDesc, block: BlockDesc, op: OpDesc) -> Iterator[s
             yield f"it runs block {index}, there are {len(program.blocks)} blocks"
     if op.type in _HOLDERS:
         yield from _feed_faults(op)
+    local = block.vars
     for kind, slots in (("input", op.inputs), ("output", op.outputs)):
         for slot, names in slots.items():
             for name in names:
-                if name in ("", EMPTY_VAR, FAKE_VAR):
+                if name in local or name in ("", EMPTY_VAR, FAKE_VAR):
                     continue
                 if program.find_var(name, block) is None and not _scope_of_backward(program, block, name):
                     yield f"{kind} {slot}='{name}' is a variable of neither this block nor an enclosing one"

@@ -50,8 +50,6 @@ class ProgramHolder:
         self.saved_program = program
         stripped = strip_feed_fetch(program)
         self.infer_program = stripped.program
-        _strip_callstacks(self.infer_program)
-        _clear_stop_gradient(self.infer_program)
         # Paddle's loader meets the saved scales before the fetches, so that outputs without one come last.
         ordered = sorted(stripped.fetches, key=lambda name: not name.startswith(_SAVED_SCALE))
         outputs = [self._unscaled(name) for name in ordered]
@@ -177,17 +175,3 @@ _TRAINABLE = frozenset({DType.FP16, DType.BF16, DType.FP32, DType.FP64, DType.CO
 
 def _is_plain_scale(op: OpDesc) -> bool:
     return bool(op.attrs.get("scale", 1.0) == 1.0 and op.attrs.get("bias", 0.0) == 0.0)
-
-
-def _strip_callstacks(program: ProgramDesc) -> None:
-    """Source lines of whoever saved the model: of no use here, and long."""
-    for op in program.global_block.ops:
-        op.attrs.pop("op_callstack", None)
-        op.attr_types.pop("op_callstack", None)
-
-
-def _clear_stop_gradient(program: ProgramDesc) -> None:
-    """Files of 1.x keep the flag on inputs; the loader decides by tensor instead, as newer files leave it."""
-    for block in program.blocks:
-        for var in block.vars.values():
-            var.stop_gradient = None

@@ -6,6 +6,7 @@ registry import every family, so a stale index costs time and never an answer.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ def import_families() -> Sequence[str]:
     return names
 
 
+@functools.cache
 def _index() -> dict[str, str]:
     try:
         return importlib.import_module(f"{__name__}.index").FAMILY_OF  # type: ignore[no-any-return]

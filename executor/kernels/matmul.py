@@ -52,10 +52,10 @@ def _shared(a: Array, b: Array) -> Array:
     """``a @ b``, a large one cut over our own threads; see :mod:`oarlock.executor.blas` for why not the library's."""
     shares = num_threads()
     if shares == 1 or a.ndim != b.ndim or a.ndim not in (2, 3) or a.dtype != b.dtype or a.dtype.kind != "f":
-        return np.matmul(a, b)
+        return np.asarray(np.matmul(a, b))
     if a.size * b.shape[-1] < _WORTH_SHARING or a.shape[-1] != b.shape[-2] or a.shape[:-2] != b.shape[:-2]:
-        return np.matmul(a, b)
-    out = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
+        return np.asarray(np.matmul(a, b))
+    out: Array = np.empty((*a.shape[:-1], b.shape[-1]), a.dtype)
     axis = -2 if a.shape[-2] >= b.shape[-1] else -1
     if a.ndim == 3 and len(a) >= shares:
         axis = 0
@@ -72,7 +72,7 @@ def _shared(a: Array, b: Array) -> Array:
 
     with own_threads() as alone:
         if not alone:
-            return np.matmul(a, b)
+            return np.asarray(np.matmul(a, b))
         parallel_for(length, work, step)
     return out
 
