@@ -136,6 +136,11 @@ for _each in (conv2d_transpose, conv3d_transpose):
     _each.prepare(_prepare)
 
 
+def _refuse_fused(fuse_activation: str, fuse_relu: bool) -> None:
+    if fuse_activation or fuse_relu:
+        raise ValueError("a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient")
+
+
 def _gradients(
     x: Array, filter: Array, d_out: Array, attrs: ConvAttrs, want: frozenset[str]
 ) -> tuple[Array | None, Array | None]:
@@ -175,8 +180,7 @@ def conv2d_transpose_grad(
     want: frozenset[str] = _BOTH,
 ) -> tuple[Array | None, Array | None]:
     """The gradients of input and filter; Paddle makes none for the bias that a back end fused in."""
-    if fuse_activation or fuse_relu:
-        raise ValueError("a convolution fused with an activation (fuse_activation, fuse_relu) has no gradient")
+    _refuse_fused(fuse_activation, fuse_relu)
     attrs = ConvAttrs(strides, paddings, padding_algorithm, dilations, groups, data_format)
     return _gradients(x, filter, d_out, attrs, want)
 
@@ -193,8 +197,11 @@ def conv3d_transpose_grad(
     groups: int = 1,
     dilations: Sequence[int] = (1, 1, 1),
     data_format: str = "NCHW",
+    fuse_activation: str = "",
+    fuse_relu: bool = False,
     want: frozenset[str] = _BOTH,
 ) -> tuple[Array | None, Array | None]:
     """The gradients of input and filter."""
+    _refuse_fused(fuse_activation, fuse_relu)
     attrs = ConvAttrs(strides, paddings, padding_algorithm, dilations, groups, data_format)
     return _gradients(x, filter, d_out, attrs, want)

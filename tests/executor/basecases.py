@@ -59,7 +59,8 @@ def cases() -> dict[str, list[BaseCase]]:
     for op, attrs, ins, counts, shapes, lod in notes:
         inputs = {slot: [_value(note, data) for note in each] for slot, each in ins.items()}
         found.setdefault(op, []).append(BaseCase(op, attrs, inputs, counts, shapes, bool(lod)))
-    for op, inputs, attrs, *moved in _load("handcases").hand_cases():
+    rows = [*_load("handcases").hand_cases(), *_load("handcases_fused").hand_cases()]
+    for op, inputs, attrs, *moved in rows:
         found.setdefault(op, []).append(_by_hand(op, inputs, attrs, moved[0] if moved else {}))
     return found
 

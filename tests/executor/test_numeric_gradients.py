@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import oarlock.executor.kernels  # noqa: F401 - tells the registry how to find a type
 import pytest
+from oarlock.errors import OarlockError
 from oarlock.executor.random import set_seed
 from oarlock.executor.values import LoDTensor, TensorArray
 from oarlock.ir.registry import Operator, families, lookup, registered
@@ -262,6 +263,18 @@ def test_second_gradient_of_silu_goes_through_its_result_too() -> None:
     eps = 1e-6
     central = (slope(x + eps) - slope(x - eps)) / (2 * eps) * step
     np.testing.assert_allclose(d_x, central, rtol=1e-6)
+
+
+FUSING = ("conv2d", "conv3d", "depthwise_conv2d", "conv2d_transpose", "conv3d_transpose", "depthwise_conv2d_transpose")
+
+
+@pytest.mark.parametrize("op", FUSING)
+def test_convolution_fused_with_an_activation_has_no_gradient(op: str, basecases: Any) -> None:
+    fused = [case for case in basecases.cases()[op] if case.attrs.get("fuse_activation")]
+    assert fused
+    for case in fused:
+        with pytest.raises(OarlockError, match="has no gradient"):
+            basecases.gradients(case)
 
 
 def test_nothing_is_left_out() -> None:
