@@ -284,6 +284,26 @@ def test_two_outputs_on_one_branch_add_up(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(x.grad.numpy(), (1 - t * t) * (1 + np.exp(t)), 1e-5)
 
 
+def test_one_variable_fetched_twice_gives_two_outputs_with_gradients_of_their_own() -> None:
+    layer = layer_of(program([op("square", {"Out": "y"}, X="x")], {}), ["x"], ["y", "y"], {})
+    x = oarlock.to_tensor(np.array([[1.0, 2.0, 3.0, 4.0]], np.float32), stop_gradient=False)
+    first, second = layer(x)
+    assert first is not second
+    (first.sum() + 10 * second.sum()).backward()
+    assert x.grad.numpy().tolist() == [[22, 44, 66, 88]]
+
+
+def test_an_output_that_is_the_input_is_a_copy_with_a_gradient() -> None:
+    layer = layer_of(program([op("square", {"Out": "y"}, X="x")], {}), ["x"], ["x", "y"], {})
+    x = oarlock.to_tensor(np.ones((1, 4), np.float32), stop_gradient=False)
+    same, y = layer(x)
+    (same.sum() + y.sum()).backward()
+    assert x.grad.numpy().tolist() == [[3, 3, 3, 3]]
+    with oarlock.no_grad():
+        same.set_value(np.zeros((1, 4), np.float32))
+    assert x.numpy().tolist() == [[1, 1, 1, 1]]
+
+
 def test_a_parameter_used_twice_gets_the_sum(rng: np.random.Generator) -> None:
     ops = [
         op("matmul_v2", {"Out": "h"}, X="x", Y="w"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 import threading
+import tracemalloc
 import weakref
 from pathlib import Path
 from typing import Any
@@ -252,3 +253,29 @@ def test_saving_over_files_that_cannot_be_replaced_leaves_them_whole(
     with pytest.raises(OSError, match="disk full"):
         oarlock.jit.save(layer, tmp_path / "m")
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == kept
+
+
+def test_two_hundred_steps_leave_nothing_behind(layer: TranslatedLayer) -> None:
+    (x,) = inputs(layer)
+    layer.train()
+    optimizer = oarlock.optimizer.Momentum(1e-3, 0.9, parameters=layer.parameters())
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            layer(x).sum().backward()
+            optimizer.step()
+            optimizer.clear_grad()
+
+    steps(5)
+    gc.collect()
+    tracemalloc.start()
+    try:
+        steps(50)
+        gc.collect()
+        before, _ = tracemalloc.get_traced_memory()
+        steps(150)
+        gc.collect()
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after < before + 20_000
