@@ -22,6 +22,7 @@ __all__ = [
     "follow_rank",
     "normalize_axes",
     "normalize_axis",
+    "refuse_half",
     "row_blocks",
     "unbroadcast",
     "x_shape",
@@ -118,6 +119,12 @@ def add_rows(target: Array, index: Array, rows: Array) -> None:
 
 _BLOCK = 1 << 16
 """Elements that one thread takes at a time: a block and its temporaries stay in a core's cache."""
+
+
+def refuse_half(x: Any) -> None:
+    """For kernels that take no float of 16 bits, as Paddle's take none."""
+    if isinstance(x, np.ndarray) and x.dtype.itemsize == 2 and x.dtype.kind in "fV":
+        raise TypeError(f"float32, float64 or a complex dtype expected, got {x.dtype}; cast the input")
 
 
 def flattened(x: Array, lead: int = 1) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array
-from .common import flattened
+from .common import flattened, refuse_half
 from .sampling import Corner, gather, scatter
 
 __all__ = ["bilateral_slice", "conv_shift", "correlation"]
@@ -94,6 +94,7 @@ def correlation(
     stride2: int = REQUIRED,
 ) -> Array:
     """The mean product of patches of ``x`` with patches of ``y`` displaced: one channel per displacement."""
+    refuse_half(x)
     search = _Search.of(x, y, pad_size, kernel_size, max_displacement, stride1, stride2)
     first, second = search.padded(x), search.padded(y)
     side = 2 * search.reach + 1
@@ -203,6 +204,7 @@ def _slice_inputs(x: Array, grid: Array, guide: Array, has_offset: bool) -> Arra
             f"X [N, C, H, W], Grid [N, K, D, h, w] and Guide [N, H, W] do not fit: {list(x.shape)}, "
             f"{list(grid.shape)}, {list(guide.shape)}"
         )
+    refuse_half(x)
     pixels = flattened(x, 2)
     if has_offset:
         pixels = np.concatenate([pixels, np.ones_like(pixels[:, :1])], axis=1)

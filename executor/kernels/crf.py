@@ -13,6 +13,7 @@ import numpy as np
 
 from ...ir.registry import operator
 from ..values import Array, array_of
+from .common import refuse_half
 from .sequence_layout import Index, lengths_of, lod_of, offsets_of, pad_rows, ranges, same_lod, sequence_ids
 
 __all__ = ["crf_decoding", "linear_chain_crf", "viterbi", "viterbi_decode"]
@@ -81,6 +82,7 @@ def _forward(weights: Array, start: Array, steps: Array, alive: Array) -> tuple[
     lacks holds the variables.
     """
     batch, width, _ = weights.shape
+    zero, one = weights.dtype.type(0), weights.dtype.type(1)
     alpha = np.zeros_like(weights)
     logs = np.zeros(batch, weights.dtype)
     now = np.ones_like(weights[:, 0]) if width else weights.sum(axis=1)
@@ -88,9 +90,9 @@ def _forward(weights: Array, start: Array, steps: Array, alive: Array) -> tuple[
         raw = (now @ steps if step else start) * weights[:, step]
         total = raw.sum(axis=1, keepdims=True)
         here = alive[:, step, None]
-        now = np.where(here, raw / np.where(here, total, 1), now)
-        logs += np.where(alive[:, step], np.log(np.where(alive[:, step], total[:, 0], 1)), 0)
-        alpha[:, step] = np.where(here, now, 0)
+        now = np.where(here, raw / np.where(here, total, one), now)
+        logs += np.where(alive[:, step], np.log(np.where(alive[:, step], total[:, 0], one)), zero)
+        alpha[:, step] = np.where(here, now, zero)
     return alpha, logs
 
 
@@ -124,6 +126,7 @@ def linear_chain_crf(emission: Any, transition: Any, label: Any, length: Any) ->
     largest, and of transitions.
     """
     moves = array_of(transition)
+    refuse_half(moves)
     batch = _Batch.of(emission, length, "Emission")
     scores = batch.pad(emission)
     tags = scores.shape[2]
@@ -133,7 +136,7 @@ def linear_chain_crf(emission: Any, transition: Any, label: Any, length: Any) ->
     alpha, logs = _forward(weights, steps[0], steps[2:], batch.alive)
     filled = np.flatnonzero(batch.lengths)
     last = alpha[filled, batch.lengths[filled] - 1]
-    total = logs + np.where(batch.alive, peaks[..., 0], 0).sum(axis=1)
+    total = logs + np.where(batch.alive, peaks[..., 0], peaks.dtype.type(0)).sum(axis=1)
     total[filled] += np.log((last * steps[1]).sum(axis=1))
     loss = total - _path_score(scores, moves, batch.labels(label, tags), batch)
     loss[batch.lengths == 0] = 0

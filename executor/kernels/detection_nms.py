@@ -246,9 +246,9 @@ def _decayed(boxes: Array, scores: Array, decay: Callable[[Array, Array], Array]
     areas = box_areas(boxes, unit)
     overlap = jaccard_overlap(boxes[:, None], boxes[None], areas[:, None], areas[None], unit)
     later = np.tri(boxes.shape[0], k=-1, dtype=bool)
-    worst = np.fmax.reduce(np.where(later, overlap, 0), axis=1, initial=0).astype(boxes.dtype)
+    worst = np.fmax.reduce(np.where(later, overlap, overlap.dtype.type(0)), axis=1, initial=0).astype(boxes.dtype)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        shares = np.where(later, decay(overlap, worst[None, :]), 1)
+        shares = np.where(later, decay(overlap, worst[None, :]), overlap.dtype.type(1))
     weakest: Array = np.fmin.reduce(shares, axis=1, initial=1).astype(boxes.dtype)
     return weakest * scores
 

@@ -47,7 +47,8 @@ def _match_greedily(dist: Array, indices: Array, distances: Array) -> None:
 
 def _match_rest(dist: Array, indices: Array, distances: Array, threshold: float) -> None:
     """Give each column that is still free its best row, where that is at least ``threshold``."""
-    allowed = np.where((dist >= dist.dtype.type(_NEAR_ZERO)) & (dist >= np.float32(threshold)), dist, -1)
+    near = (dist >= dist.dtype.type(_NEAR_ZERO)) & (dist >= np.float32(threshold))
+    allowed = np.where(near, dist, dist.dtype.type(-1))
     row = allowed.argmax(axis=0)
     best = allowed[row, np.arange(dist.shape[1])]
     free = (indices == -1) & (best > -1)

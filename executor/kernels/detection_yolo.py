@@ -116,7 +116,7 @@ class _Truth:
 def _center_overlap(low: Array, high: Array, other_low: Array, other_high: Array) -> Array:
     """Overlap of boxes, negative sides counted as they are unless one is, in which case it is 0."""
     sides = np.minimum(high, other_high) - np.maximum(low, other_low)
-    inter = np.where((sides < 0).any(axis=-1), 0, sides[..., 0] * sides[..., 1])
+    inter = np.where((sides < 0).any(axis=-1), sides.dtype.type(0), sides[..., 0] * sides[..., 1])
     areas = np.multiply.reduce(high - low, axis=-1) + np.multiply.reduce(other_high - other_low, axis=-1)
     overlap: Array = inter / (areas - inter)
     return overlap

@@ -152,7 +152,7 @@ def _functors(names: Sequence[str]) -> tuple[bool, str, str]:
 
 
 def _unary(name: str, x: Array, scale: float) -> Array:
-    return np.asarray(np.multiply(x, scale, dtype=x.dtype) if name == "scale" else lookup(name).kernel(x))
+    return np.asarray(np.multiply(x, x.dtype.type(scale)) if name == "scale" else lookup(name).kernel(x))
 
 
 def _unary_grad(name: str, x: Array, out: Array, d_out: Array, scale: float) -> Array:

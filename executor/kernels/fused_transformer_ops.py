@@ -264,7 +264,7 @@ def fused_token_prune(
     Attention ``[B, heads, S, S]`` counts where ``Mask`` is not negative. The first token may be kept whatever it
     gets; the rest comes by attention, or in the old order.
     """
-    received = np.where(mask >= 0, attn, 0).astype(accumulate_dtype(attn.dtype)).sum(axis=(1, 2))
+    received = np.where(mask >= 0, attn, attn.dtype.type(0)).astype(accumulate_dtype(attn.dtype)).sum(axis=(1, 2))
     if keep_first_token:
         received[:, 0] = np.inf
     chosen = np.argsort(-received, axis=1, kind="stable")[:, : new_mask.shape[2]]

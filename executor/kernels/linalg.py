@@ -10,7 +10,7 @@ import numpy as np
 
 from ...ir.registry import OpContext, operator
 from ..values import Array
-from .common import accumulate_dtype, follow_rank, unbroadcast
+from .common import accumulate_dtype, follow_rank, refuse_half, unbroadcast
 
 __all__ = ["adjoint", "back_substituted", "cholesky", "determinant", "inverse", "solve", "square_matrices"]
 
@@ -28,12 +28,6 @@ def square_matrices(name: str, x: Array) -> Array:
         raise ValueError(f"{name} must be square matrices [..., n, n], got shape {list(x.shape)}")
     refuse_half(x)
     return x
-
-
-def refuse_half(x: Any) -> None:
-    """Decompositions take no float of 16 bits, in Paddle as in LAPACK."""
-    if isinstance(x, np.ndarray) and x.dtype.itemsize == 2 and x.dtype.kind in "fV":
-        raise TypeError(f"float32, float64 or a complex dtype expected, got {x.dtype}; cast the input")
 
 
 def checked(compute: Callable[..., Any], what: str, *args: Any, **options: Any) -> Any:

@@ -10,7 +10,8 @@ import numpy as np
 from ...ir.dtypes import DType
 from ...ir.registry import OpContext, operator
 from ..values import Array
-from .linalg import adjoint, back_substituted, checked, refuse_half, square_matrices
+from .common import refuse_half
+from .linalg import adjoint, back_substituted, checked, square_matrices
 
 __all__ = ["eig", "eigh", "lu", "lu_unpack", "qr", "svd"]
 

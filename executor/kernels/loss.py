@@ -125,7 +125,7 @@ def _student_targets(label: Array) -> tuple[Array, Array, Array]:
     """The click (0 or 1), the teacher's score, and whether there is one."""
     has_teacher = label >= 0
     click = np.where(has_teacher, label >= 1, label >= _TEACHER).astype(label.dtype)
-    score = np.where(has_teacher, label - click, 0).astype(label.dtype)
+    score = np.where(has_teacher, label - click, label.dtype.type(0)).astype(label.dtype)
     return click, score, has_teacher
 
 
@@ -139,7 +139,8 @@ def teacher_student_sigmoid_loss(x: Array, label: Array) -> Array:
     """The logistic loss of the click, plus that of the teacher's score where the label carries one."""
     click, score, has_teacher = _student_targets(label)
     plus = softplus(x)
-    result: Array = (plus - x * click + np.where(has_teacher, plus - x * score, 0)).astype(x.dtype, copy=False)
+    taught = np.where(has_teacher, plus - x * score, x.dtype.type(0))
+    result: Array = (plus - x * click + taught).astype(x.dtype, copy=False)
     return result
 
 
@@ -219,7 +220,7 @@ def hinge_loss_grad(logits: Array, labels: Array, d_loss: Array) -> Array:
 def modified_huber_loss(x: Array, y: Array) -> tuple[Array, Array]:
     """Of ``v = x * (2 * y - 1)``: ``(1 - v)^2`` between -1 and 1, ``-4 v`` below, 0 above."""
     v = x * (2 * y - 1)
-    out = np.where(v < -1, -4 * v, np.where(v < 1, np.square(1 - v), 0))
+    out = np.where(v < -1, -4 * v, np.where(v < 1, np.square(1 - v), v.dtype.type(0)))
     return v.astype(x.dtype, copy=False), out.astype(x.dtype, copy=False)
 
 
@@ -296,7 +297,7 @@ def kldiv_loss(x: Array, target: Array, *, reduction: str = "mean", ctx: OpConte
     scale = _kl_scale(x.shape, reduction)
     positive = target > 0
     safe = np.where(positive, target, target.dtype.type(1))
-    loss = np.where(positive, target * (np.log(safe) - x), 0).astype(x.dtype, copy=False)
+    loss: Array = np.where(positive, target * (np.log(safe) - x), x.dtype.type(0)).astype(x.dtype, copy=False)
     if not scale:
         return loss
     total = np.asarray(loss.sum(dtype=loss.dtype) / loss.dtype.type(scale))

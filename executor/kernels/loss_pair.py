@@ -56,7 +56,7 @@ def _gaps(x: Array, label: Array) -> tuple[Array, Array, Array]:
 def bpr_loss(x: Array, label: Array) -> Array:
     """The mean over the other classes ``j`` of ``log(1 + exp(x[j] - x[label]))``; the last dimension becomes 1."""
     gaps, _, others = _gaps(x, label)
-    total = np.where(others, softplus(gaps), 0).sum(axis=1) / x.dtype.type(x.shape[-1] - 1)
+    total = np.where(others, softplus(gaps), x.dtype.type(0)).sum(axis=1) / x.dtype.type(x.shape[-1] - 1)
     result: Array = total.astype(x.dtype, copy=False).reshape(*x.shape[:-1], 1)
     return result
 

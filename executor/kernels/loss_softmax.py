@@ -164,7 +164,7 @@ def cross_entropy2(x: Array, label: Array, *, ignore_index: int = -100) -> tuple
     """As cross_entropy with hard labels; ``MatchX`` keeps the probabilities that were picked."""
     rows, shape = _class_last(x, -1)
     labels, counts = _checked_labels(label, shape[-1], ignore_index)
-    picked = np.where(counts, _picked(rows, labels), 0).astype(x.dtype, copy=False)
+    picked = np.where(counts, _picked(rows, labels), x.dtype.type(0)).astype(x.dtype, copy=False)
     loss = np.where(counts, -_log(picked), 0).astype(x.dtype, copy=False)
     return loss.reshape(_loss_shape(x, label)), x_shape(x), picked.reshape(*x.shape[:-1], 1)
 
@@ -175,7 +175,7 @@ def _cross_entropy_grad2(label: Array, picked: Array, shape: Array, d_y: Array, 
     labels, counts = _checked_labels(label, full[-1], ignore_index)
     grad = np.zeros((labels.size, full[-1]), picked.dtype)
     safe = np.where(counts, picked.reshape(-1), picked.dtype.type(1))
-    _one_hot_sub(grad, labels, np.where(counts, d_y.reshape(-1) / safe, 0))
+    _one_hot_sub(grad, labels, np.where(counts, d_y.reshape(-1) / safe, d_y.dtype.type(0)))
     return grad.reshape(full)
 
 

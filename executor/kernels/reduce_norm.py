@@ -213,7 +213,7 @@ def nanmedian(
     middle = np.stack([np.maximum(count - 1, 0) // 2, np.maximum(count, 1) // 2], axis=1)
     index = np.take_along_axis(order, middle, axis=1)
     low, high = np.take_along_axis(rows, index, axis=1).T
-    out = np.where(count > 0, (low + high) / x.dtype.type(2), np.nan).astype(x.dtype)
+    out = np.where(count > 0, (low + high) / x.dtype.type(2), x.dtype.type(np.nan)).astype(x.dtype)
     kept = [1 if each in axes else size for each, size in enumerate(x.shape)]
     dropped = [size for each, size in enumerate(x.shape) if each not in axes]
     index = np.where(count[:, None] > 0, index, -1).astype(np.int64)

@@ -35,7 +35,6 @@ WIDER: dict[str, str] = {
 }
 """Operators with an output that does not follow a 16-bit input, and why."""
 
-UNCLEAR_IN_BFLOAT16 = {"bilateral_slice", "correlation"}  # numpy's einsum says that it has no such dtype
 NEEDS_A_DIMENSION = {
     "expand_v2": "the case states the rank of the result",
     "fft_c2c": "transforms along axes",
@@ -154,7 +153,7 @@ def test_half_floats_stay_half_or_are_refused(name: str, basecases: Any) -> None
         for slot, value in plain.items():
             if isinstance(value, (np.ndarray, LoDTensor)) and value.dtype == kinds[0] and found[slot].dtype != half:
                 wide.add(case.op)
-    assert sorted(unclear - UNCLEAR_IN_BFLOAT16) == []
+    assert sorted(unclear) == []
     assert sorted(wide - {op for ops in WIDER.values() for op in ops.split()}) == []
 
 
