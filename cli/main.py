@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from ..errors import OarlockError
-from . import bench, convert, ops, run, show
+from . import bench, convert, diff, ops, run, show
 
 __all__ = ["EXIT_ERROR", "build_parser", "main"]
 
@@ -24,6 +24,7 @@ examples:
   oarlock run inference --input x=random:1x3x48x320
   oarlock bench inference --input random:1x3x640x640
   oarlock convert inference new/inference       .pdmodel to .json of Paddle 3, or back
+  oarlock diff inference new/inference --trace  what differs, and the first operator that does
   oarlock ops --missing other_model             operators that a model needs and oarlock lacks
 
 MODEL is a prefix (inference for inference.pdmodel), a folder, or a program file.
@@ -43,7 +44,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"oarlock {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (show, run, bench, ops, convert):
+    for module in (show, run, bench, ops, convert, diff):
         module.add_parser(commands)
     return parser
 

@@ -213,11 +213,7 @@ def _result_dtype(op: PirOp) -> int:
 def _reduce(to: Translator, op: PirOp) -> None:
     """An empty list of axes means all of them, which the old operator states apart."""
     made = to.by_table(op)
-    axes = made.attrs.get("dim")
-    everything = axes == []
-    made.set_attr("reduce_all", everything, AttrType.BOOLEAN)
-    if everything:
-        made.set_attr("dim", [0], AttrType.INTS)
+    made.set_attr("reduce_all", made.attrs.get("dim") == [], AttrType.BOOLEAN)
 
 
 def _triangle(lower: bool) -> Handler:
@@ -295,12 +291,20 @@ def _strided_slice(to: Translator, op: PirOp) -> None:
     made.set_attr("decrease_axis", [], AttrType.INTS)
     ends, strides = made.attrs.get("ends", []), made.attrs.get("strides", [])
     shape = getattr(to.types.get(op.operands[0]), "dims", ())
+    if made.inputs.get("EndsTensorList"):
+        return
     for index, (end, stride) in enumerate(zip(ends, strides, strict=False)):
-        if end == -1 and stride < 0 and not made.inputs.get("EndsTensorList"):
-            size = shape[axes[index]]
+        size = shape[axes[index]]
+        if stride < 0 and (end <= -_FAR or 0 <= size < -end):
+            ends[index] = -1
+        elif stride < 0 and end == -1:
             if size < 0:
                 raise ProgramError(f"it goes backwards to the last element of axis {axes[index]}, of unknown size")
             ends[index] = size - 1
+
+
+_FAR: Final = 1 << 30
+"""No axis is that long."""
 
 
 def _create_array(to: Translator, op: PirOp) -> None:
