@@ -9,7 +9,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array, LoDTensor
-from .common import flattened
+from .common import flattened, refuse_half
 from .detection_geometry import pixel_unit
 from .sequence_layout import same_lod, sequence_ids
 
@@ -170,6 +170,7 @@ def anchor_generator(
     offset: float = 0.5,
 ) -> tuple[Array, Array]:
     """Faster R-CNN anchors in pixels, ``[H, W, ratios * sizes, 4]``: whole-pixel base boxes scaled to each size."""
+    refuse_half(feature)
     if len(stride) != 2:
         raise ValueError(f"stride takes 2 numbers (width, height), got {list(stride)}")
     dtype = feature.dtype.type

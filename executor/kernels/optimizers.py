@@ -14,7 +14,7 @@ import numpy as np
 from ...ir.registry import REQUIRED, operator
 from ..random import generator
 from ..values import Array, SelectedRows, array_of
-from .common import accumulate_dtype, add_rows
+from .common import accumulate_dtype, add_rows, refuse_half
 
 __all__ = [
     "attr_number",
@@ -293,6 +293,7 @@ def _shrunk(prox: Array, rate: Any, l1: float, l2: float) -> Array:
 @operator("proximal_gd", inputs="Param Grad LearningRate", outputs="ParamOut", gradient=None)
 def proximal_gd(param: Array, grad: Any, learning_rate: Array, *, l1: float = 0.0, l2: float = 0.0) -> Array:
     """Gradient descent followed by the proximal step."""
+    refuse_half(param)
     rate = rate_of(learning_rate, param.dtype)
     return _shrunk(param - rate * dense_grad(grad, param.dtype), rate, l1, l2)
 
@@ -302,6 +303,7 @@ def proximal_adagrad(
     param: Array, moment: Array, grad: Any, learning_rate: Array, *, l1: float = 0.0, l2: float = 0.0
 ) -> tuple[Array, Array]:
     """An Adagrad step followed by the proximal step of the plain rate (Paddle 1.x)."""
+    refuse_half(param)
     slope = dense_grad(grad, param.dtype)
     rate = rate_of(learning_rate, param.dtype)
     moment = moment + slope * slope

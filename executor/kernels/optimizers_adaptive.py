@@ -8,6 +8,7 @@ import numpy as np
 
 from ...ir.registry import REQUIRED, operator
 from ..values import Array, SelectedRows
+from .common import refuse_half
 from .optimizers import attr_number, dense_grad, merged_rows, narrow, rate_of, wide_param
 from .optimizers_adam import raised, scalar
 
@@ -83,6 +84,7 @@ def decayed_adagrad(
     epsilon: float = 1e-6,
 ) -> tuple[Array, Array]:
     """Adagrad with a moment that forgets: ``m = decay * m + (1 - decay) * grad ** 2``."""
+    refuse_half(param)
     number = attr_number(param.dtype)
     slope = dense_grad(grad, param.dtype)
     mean = number(decay) * moment + (1 - number(decay)) * slope * slope

@@ -12,6 +12,7 @@ import numpy as np
 
 from ...ir.registry import operator
 from ..values import Array, array_of
+from .common import refuse_half
 from .rnn_ragged import (
     ACTIVATIONS,
     Activation,
@@ -312,6 +313,7 @@ def _unit_gates(x: Array, forget_bias: float) -> tuple[Array, Array, Array, Arra
 @operator("lstm_unit", inputs="X C_prev", outputs="C H")
 def lstm_unit(x: Array, c_prev: Array, *, forget_bias: float = 0.0) -> tuple[Array, Array]:
     """One step of an LSTM for a batch; X holds input, forget and output gate and the candidate."""
+    refuse_half(x)
     if x.shape[1] != 4 * c_prev.shape[1]:
         raise ValueError(f"X must be four times as wide as C_prev, widths are {x.shape[1]} and {c_prev.shape[1]}")
     enter, forget, leave, candidate = _unit_gates(x, forget_bias)
