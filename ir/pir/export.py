@@ -51,8 +51,8 @@ _OLDER: Final = {
 """Operators that say the same as a later one, under the same slots and attributes."""
 _CHOICES: Final = {"split": "split", "set_value": "set_value", "repeat_interleave": "repeat_interleave"}
 """Which operation an operator is, where several correspond to it and no rule of its own decides."""
-_WITHOUT_STATE: Final = frozenset({"quantize_linear", "dequantize_linear"})
-"""Operators whose left-out results are absent there too: they would update state that is no operand."""
+_STATE: Final = frozenset({"OutState", "OutAccum"})
+"""Results of quantisation that are absent there too when left out: they update state that is no operand."""
 _SCALARS: Final = {AttrType.INT: "int32", AttrType.LONG: "int64", AttrType.BOOLEAN: "bool"}
 _EMPTY: Final = {
     "0.a_bool": False,
@@ -275,7 +275,7 @@ class Exporter:
             return PirVectorType(tuple(self.type_of(name) for name in names))
         if names:
             return self.type_of(names[0])
-        if op.type in _WITHOUT_STATE:
+        if slot in _STATE:
             return None
         # An output that the program leaves out: the kernel gives it its size when it runs.
         first = next(iter(op.outputs.values()), [])

@@ -157,6 +157,31 @@ def _rnn(to: Exporter, op: OpDesc) -> None:
     to.block.ops.extend(rest)
 
 
+def _dequantize(to: Exporter, op: OpDesc) -> None:
+    """Written out as ``x * scale / largest``: the kernel of that name in Paddle 3.3.1 quantises instead."""
+    name, axis = op.outputs["Y"][0], op.attrs.get("quant_axis", 0)
+    made = to.type_of(name)
+    x, scale = to.value_of(op.inputs["X"][0]), to.value_of(op.inputs["Scale"][0])
+    found, sizes = to.types[x], to.types[scale]
+    if (
+        not isinstance(made, PirTensorType)
+        or not isinstance(found, PirTensorType)
+        or not isinstance(sizes, PirTensorType)
+    ):
+        raise ProgramError("it does not work on tensors")
+    if op.attrs.get("only_observer") or not op.attrs.get("is_test", True):
+        raise ProgramError("it observes instead of computing")
+    if found.dtype != made.dtype:
+        x = to.emit("pd_op.cast", [x], [made], {"dtype": PirAttr("1.a_dtype", dtype_text(CODE_OF_KIND[made.dtype]))})[0]
+    if axis >= 0 and sizes.dims not in ((), (1,)):
+        shape = [1] * axis + [-1] + [1] * (len(found.dims) - axis - 1)
+        wide = PirTensorType(sizes.kind, sizes.dtype, tuple(shape))
+        scale = to.emit("pd_op.reshape", [scale, to.full_int_array(shape)], [wide])[0]
+    largest = to.full((1 << (op.attrs.get("bit_length", 8) - 1)) - 1, dtype_text(CODE_OF_KIND[made.dtype]))
+    product = to.emit("pd_op.multiply", [x, scale], [made])[0]
+    to.values[name] = to.emit("pd_op.divide", [product, largest], [made])[0]
+
+
 def _mul(to: Exporter, op: OpDesc) -> None:
     """A product of matrices: ``matmul``, after X was flattened to as many columns as Y has rows."""
     x, y = (to.var(op.inputs[slot][0]).shape or () for slot in ("X", "Y"))
@@ -373,6 +398,7 @@ EXPORTERS: Final[dict[str, Export]] = {
     "repeat_interleave": _repeat,
     "rnn": _rnn,
     "mul": _mul,
+    "dequantize_linear": _dequantize,
     "increment": _increment,
     "cast": _cast,
     "assign": _assign,
