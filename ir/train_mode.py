@@ -12,16 +12,23 @@ __all__ = ["add_residuals", "in_train_mode"]
 def in_train_mode(infer_program: ProgramDesc) -> ProgramDesc:
     """A copy with every ``is_test`` attribute that the file states switched off.
 
-    Files of 1.x mark inputs with ``stop_gradient``, newer ones mark nothing; tensors decide, so the marks go.
+    Files of 1.x mark inputs with ``stop_gradient``, newer ones mark nothing; tensors decide, so the marks go. An
+    observer of quantisation ranges whose running state the file left out keeps its saved range.
     """
     program = infer_program.copy()
     for block in program.blocks:
         for var in block.vars.values():
             var.stop_gradient = None
         for op in block.ops:
-            if "is_test" in op.attrs:
+            if "is_test" in op.attrs and not _is_frozen_observer(op):
                 op.attrs["is_test"] = False
     return program
+
+
+def _is_frozen_observer(op: OpDesc) -> bool:
+    declared = find(op.type)
+    observes = declared is not None and declared.input_slot("InAccum") is not None
+    return observes and not (op.inputs.get("InAccum") and op.inputs.get("InState"))
 
 
 def add_residuals(program: ProgramDesc) -> None:

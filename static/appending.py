@@ -135,6 +135,7 @@ def _rename(program: ProgramDesc, names: dict[str, str]) -> None:
                     op.attrs[attr] = [names.get(name, name) for name in op.attrs[attr]]
         for var in block.vars.values():
             var.name, var.need_check_feed = names[var.name], None
+            var.stop_gradient = var.stop_gradient if var.persistable else None
         block.vars = {var.name: var for var in block.vars.values()}
 
 

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import oarlock
 import pytest
+from oarlock.ir import BlockDesc, OpDesc, ProgramDesc
+from oarlock.ir.train_mode import in_train_mode
 from oarlock.jit import TranslatedLayer, holder
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
@@ -279,3 +281,12 @@ def test_two_hundred_steps_leave_nothing_behind(layer: TranslatedLayer) -> None:
     finally:
         tracemalloc.stop()
     assert after < before + 20_000
+
+
+def test_an_observer_without_running_state_keeps_its_range_in_training() -> None:
+    """Quantised models for inference leave the running state of their ranges out."""
+    ops = {"fake_quantize_dequantize_moving_average_abs_max": True, "dropout": False}
+    made = [OpDesc(type, {"X": ["x"]}, {"Out": [type]}, {"is_test": True}) for type in ops]
+    made.append(OpDesc(made[0].type, {"InAccum": ["a"], "InState": ["s"]}, {}, {"is_test": True}))
+    program = in_train_mode(ProgramDesc([BlockDesc(0, -1, {}, made)]))
+    assert [op.attrs["is_test"] for op in program.global_block.ops] == [True, False, False]
