@@ -16,6 +16,9 @@ from oarlock.executor.parallel import num_threads
 
 SIZES = [(1 + i % 3, 3, 8 + 4 * (i % 6), 8 + 4 * (i // 6)) for i in range(30)]
 
+SLACK = 500_000
+"""Bytes that modules, caches of types and the like may take while a test runs, whatever ran before it."""
+
 
 @pytest.fixture
 def held() -> Any:
@@ -39,7 +42,7 @@ def test_new_sizes_leave_nothing_behind(sample: Any, held: Callable[[], int]) ->
     for _ in range(5):
         for x in inputs:
             layer(x)
-    assert held() < before + 0.02 * before + 4096
+    assert held() < before + SLACK  # what each call leaves would be 3 MB by now
 
 
 def test_the_largest_call_is_given_back(sample: Any, held: Callable[[], int]) -> None:
@@ -48,7 +51,7 @@ def test_the_largest_call_is_given_back(sample: Any, held: Callable[[], int]) ->
     before = held()
     layer(np.ones((32, 3, 256, 256), np.float32))  # 25 MB in, 50 MB after the first convolution
     layer(np.ones((1, 3, 8, 8), np.float32))
-    assert held() < before + num_threads() * KEPT_BYTES + 500_000  # scratch of each thread stays, bounded
+    assert held() < before + num_threads() * KEPT_BYTES + SLACK  # scratch of each thread stays, bounded
 
 
 def test_calls_that_fail_leave_nothing_behind(sample: Any, held: Callable[[], int]) -> None:
@@ -63,7 +66,7 @@ def test_calls_that_fail_leave_nothing_behind(sample: Any, held: Callable[[], in
     before = held()
     for _ in range(50):
         attempt()
-    assert held() < before + 100_000
+    assert held() < before + SLACK  # the inputs of all attempts are 2 MB
 
 
 def test_a_layer_that_nobody_holds_is_freed(sample: Any) -> None:
