@@ -130,29 +130,16 @@ def run_model(shared: str, cache: str, name: str, fmt: str, train: bool = False)
 
 
 def _training_faults(reader: ModuleType, model: Any, fmt: str, cache: Path, noted: list[str]) -> list[str]:
-    """What is wrong. Traces are not judged where the golden gradients proved wrong (``noted``).
-
-    Paddle 3 does not undo ``is_test`` and cannot differentiate most loops: a ``.json`` is to train as the
-    ``.pdmodel`` of the same net, whose goldens judge it.
-    """
-    judge = "pdmodel" if fmt == "pir" and _same_outputs(model) else fmt
+    """What is wrong. Traces are not judged where the golden gradients proved wrong (``noted``)."""
     try:
-        faults = list(check_gradients(reader, model, lambda: load_model(model, fmt, cache), judge, noted))
-        traces = list(check_finetunes(reader, model, lambda: load_model(model, fmt, cache), judge))
+        faults = list(check_gradients(reader, model, lambda: load_model(model, fmt, cache), fmt, noted))
+        traces = list(check_finetunes(reader, model, lambda: load_model(model, fmt, cache), fmt))
         if noted:
             noted.extend(f"not judged, follows the golden gradient: {fault}" for fault in traces)
             return faults
         return faults + traces
     except Exception as error:  # as above
         return [f"training: {type(error).__name__}: {error}"]
-
-
-def _same_outputs(model: Any) -> bool:
-    """Whether both formats of a net give outputs of the same shapes in the same order (two do not)."""
-    if "pdmodel" not in model.spec["formats"]:
-        return False
-    shapes = [[tuple(golden.shape) for golden in model.outputs(0, fmt)] for fmt in ("pir", "pdmodel")]
-    return bool(shapes[0] == shapes[1])
 
 
 def _job(job: tuple[str, str, str, str, bool]) -> Outcome:

@@ -38,8 +38,14 @@ OPTIMIZERS: dict[str, Callable[..., Any]] = {
 
 
 def judge_of(model: Any, fmt: str) -> str:
-    """Whose training goldens count: Paddle 3.3.1 bakes test mode into a ``.json``, so the ``.pdmodel`` of the net."""
-    return "pdmodel" if fmt == "pir" and "pdmodel" in model.formats else fmt
+    """Whose training goldens count: Paddle 3.3.1 bakes test mode into a ``.json``, so the ``.pdmodel`` of the net.
+
+    Two nets have outputs of other shapes or in another order there; they are judged by their own.
+    """
+    if fmt != "pir" or "pdmodel" not in model.formats:
+        return fmt
+    shapes = [[tuple(golden.shape) for golden in model.outputs(0, each)] for each in ("pir", "pdmodel")]
+    return "pdmodel" if shapes[0] == shapes[1] else fmt
 
 
 def _tensors(model: Any, wants_grad: bool) -> list[Any]:
