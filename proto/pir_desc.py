@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 __all__ = [
     "ABSENT",
     "PARAMETER",
+    "SHADOW_OUTPUT",
     "PirArrayType",
     "PirAttr",
     "PirBlock",
@@ -30,6 +31,7 @@ __all__ = [
 ABSENT: Final = 0
 """The id of an optional operand that is not there."""
 PARAMETER: Final = "builtin.parameter"
+SHADOW_OUTPUT: Final = "builtin.shadow_output"
 
 
 @dataclass(slots=True, frozen=True)

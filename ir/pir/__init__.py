@@ -5,11 +5,19 @@ from __future__ import annotations
 from ...proto.pir_json import decode_pir
 from ...proto.pir_write import encode_pir
 from ..desc import ProgramDesc
-from .export import Info, export_program
+from .export import Info, export_forward, export_program
 from .lower import for_paddle_2
 from .translate import Translated, translate_module
 
-__all__ = ["Translated", "export_program", "for_paddle_2", "read_pir_program", "translate_module", "write_pir_program"]
+__all__ = [
+    "Translated",
+    "export_forward",
+    "export_program",
+    "for_paddle_2",
+    "read_pir_program",
+    "translate_module",
+    "write_pir_program",
+]
 
 
 def read_pir_program(data: bytes, source: str) -> Translated:

@@ -7,13 +7,14 @@ that the operation takes as operands are made by ``pd_op.full`` and ``pd_op.full
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ...errors import ProgramError, UnsupportedOpError
 from ...proto.pir_desc import (
     ABSENT,
     PARAMETER,
+    SHADOW_OUTPUT,
     PirArrayType,
     PirAttr,
     PirBlock,
@@ -32,7 +33,7 @@ from ..registry import REQUIRED, find
 from .table import AttrSource, Correspondence, PirAttribute, correspondence, operations
 from .types import KIND_OF_CODE, dtype_text
 
-__all__ = ["Exporter", "export_program", "twin"]
+__all__ = ["Exporter", "export_forward", "export_program", "twin"]
 
 Info = Mapping[str, Mapping[str, Any]]
 
@@ -70,6 +71,11 @@ def export_program(program: ProgramDesc, info: Info | None = None, source: str =
         UnsupportedOpError: operators that have no operation there; lists all of them.
         ProgramError: an operator is used in a way that the operation cannot express.
     """
+    _refuse_missing(program, source)
+    return Exporter(program, info, source).run()
+
+
+def _refuse_missing(program: ProgramDesc, source: str) -> None:
     from .export_special import EXPORTERS
 
     missing: dict[str, int] = {}
@@ -79,7 +85,31 @@ def export_program(program: ProgramDesc, info: Info | None = None, source: str =
                 missing[op.type] = missing.get(op.type, 0) + 1
     if missing:
         raise UnsupportedOpError(missing, f"{source}, written for Paddle 3,")
-    return Exporter(program, info, source).run()
+
+
+def export_forward(
+    forward: ProgramDesc,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    backward: ProgramDesc | None = None,
+    info: Info | None = None,
+    source: str = "program",
+) -> PirModule:
+    """A forward program without feed and fetch, whose results are handed on by name.
+
+    Each output gets a ``shadow_output``; with a backward program so does each variable that it reads and the
+    forward program makes. Without one the outputs are all.
+
+    Raises:
+        UnsupportedOpError, ProgramError: as :func:`export_program`.
+    """
+    _refuse_missing(forward, source)
+    made = {name for op in forward.global_block.ops for name in op.output_names()}
+    read = [] if backward is None else [name for op in backward.global_block.ops for name in op.input_names()]
+    exporter = Exporter(forward, info, source)
+    exporter.feeds, exporter.fetches = list(inputs), []
+    exporter.shadows = list(dict.fromkeys([*outputs, *(name for name in read if name in made)]))
+    return exporter.run()
 
 
 _TWINS: dict[str, str] = {}
@@ -105,6 +135,7 @@ class Exporter:
         self.feeds = stripped.feeds
         # As jit.load of Paddle 2 orders them, so that a call gives the same list.
         self.fetches = sorted(stripped.fetches, key=lambda name: not name.startswith("save_infer_model/scale_"))
+        self.shadows: list[str] = []
         self.info = info
         self.source = source
         self.block = PirBlock()
@@ -125,6 +156,8 @@ class Exporter:
         self.export_block(self.desc)
         for column, name in enumerate(self.fetches):
             self._fetch(column, name)
+        for name in self.shadows:
+            self.emit(SHADOW_OUTPUT, [self.value_of(name)], [], {"output_name": PirAttr("0.a_str", name)})
         return PirModule(self.block)
 
     def export_block(self, desc: BlockDesc) -> None:

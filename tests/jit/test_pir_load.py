@@ -10,6 +10,7 @@ import numpy as np
 import oarlock
 import pytest
 from oarlock.errors import UnsupportedOpError
+from oarlock.ir.pir import export_forward
 from oarlock.ir.saved_model import read_model_buffers
 
 SAMPLES = Path(__file__).parent.parent / "data" / "pir"
@@ -144,3 +145,18 @@ def test_operations_that_are_missing_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedOpError) as caught:
         oarlock.jit.load(tmp_path / "t" / "model")
     assert set(caught.value.missing) == {"pd_op.wobble", "custom_op.own"}
+
+
+def test_a_forward_program_hands_on_what_its_backward_reads() -> None:
+    holder = oarlock.jit.load(SAMPLES / "two_in_two_out" / "model").program_holder
+    forward, backward = holder.forward_program, holder.backward_program
+    made = {name for op in forward.global_block.ops for name in op.output_names()}
+    read = {name for op in backward.global_block.ops for name in op.input_names()} & made
+
+    def shadows(with_backward: bool) -> list[str]:
+        module = export_forward(forward, holder.input_names, holder.output_names, backward if with_backward else None)
+        return [op.attr("output_name") for op in module.block.ops if op.name == "builtin.shadow_output"]
+
+    assert shadows(False) == list(holder.output_names)
+    assert set(shadows(True)) == {*holder.output_names, *read}
+    assert len(read) > 0
