@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ..errors import NotFoundError, UnsupportedOpError
 from ..proto.files import read_file
+from ..proto.generated import messages
 from ..proto.layouts import Kind, ModelFiles, find_model
 from ..proto.parameters import load_parameters
 from ..proto.pdiparams import read_params, record_order
@@ -21,6 +22,8 @@ from .printer import var_text
 from .program_io import read_program
 from .registry import exists
 from .verify import verify
+
+messages()  # the schema comes with this module and not with the first model, which somebody is waiting for
 
 __all__ = ["SavedModel", "missing_operators", "read_model", "read_model_buffers"]
 
