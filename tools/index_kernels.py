@@ -32,7 +32,7 @@ def index_text() -> str:
         "",
         "# fmt: off",
         "_TYPES = {",
-        *(f'    "{family}": "{" ".join(sorted(types))}",  # noqa: E501' for family, types in sorted(families.items())),
+        *(f'    "{family}": "{" ".join(sorted(types))}",' for family, types in sorted(families.items())),
         "}",
         "# fmt: on",
         "",
