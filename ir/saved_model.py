@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,16 +70,29 @@ def read_model(
         ProgramError: a program is not valid.
         UnsupportedOpError: operators are missing; lists all of them.
     """
-    files = find_model(path, model_filename, params_filename)
-    info = read_info(files.info) if files.info is not None else None
-    if files.kind == "pir":
-        programs, info = _read_pir(files, check_operators)
-    else:
-        programs = {name: _read(read_file(file), file, check_operators) for name, file in files.programs.items()}
-    names = {name: _stored(program) for name, program in programs.items()}
-    values = load_parameters(files, names, _described(programs))
-    _check_info(info, values, files)
-    return SavedModel(programs, values, info, files, files.kind)
+    with _no_collection():
+        files = find_model(path, model_filename, params_filename)
+        info = read_info(files.info) if files.info is not None else None
+        if files.kind == "pir":
+            programs, info = _read_pir(files, check_operators)
+        else:
+            programs = {name: _read(read_file(file), file, check_operators) for name, file in files.programs.items()}
+        names = {name: _stored(program) for name, program in programs.items()}
+        values = load_parameters(files, names, _described(programs))
+        _check_info(info, values, files)
+        return SavedModel(programs, values, info, files, files.kind)
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep the collector from going over ten thousand new descriptions, none of which is garbage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def read_model_buffers(program: bytes, params: bytes) -> SavedModel:
