@@ -22,7 +22,7 @@ from ..ir.saved_model import missing_operators
 from .analysis import ProgramUse, dead_after
 from .environment import Body, Env
 from .interpreter import run_steps
-from .steps import ABSENT, Frame, Step, make_step, with_lod
+from .steps import ABSENT, Frame, Step, make_step, run_once, with_lod
 from .values import Array, TensorArray, memory_owner
 
 __all__ = ["Plan", "PlanRequest", "compile_block"]
@@ -263,14 +263,13 @@ class _Compiler:
             parameter_name(attr): self._slot(name) if isinstance(name, str) else [self._slot(n) for n in name]
             for attr, name in dynamic.items()
         }
-        plain = make_step  # each run binds the attribute values, then does what a plain step does
 
         def step(frame: Frame) -> None:
             values = {
                 attr: _attr_value(frame[at]) if isinstance(at, int) else [_attr_value(frame[i]) for i in at]
                 for attr, at in sources.items()
             }
-            plain(functools.partial(kernel, **values), inputs, outputs, clear)(frame)
+            run_once(frame, functools.partial(kernel, **values), inputs, outputs, clear)
 
         return step
 
@@ -289,7 +288,7 @@ class _Compiler:
         slots = self.slots
 
         def step(frame: Frame) -> None:
-            make_step(functools.partial(kernel, env=Env(op, frame, slots, bodies)), inputs, outputs, clear)(frame)
+            run_once(frame, functools.partial(kernel, env=Env(op, frame, slots, bodies)), inputs, outputs, clear)
 
         return step
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from .values import LoDTensor
 
-__all__ = ["ABSENT", "Frame", "Step", "make_step", "with_lod"]
+__all__ = ["ABSENT", "Frame", "Step", "make_step", "run_once", "with_lod"]
 
 Frame = list[Any]
 Step = Callable[[Frame], None]
@@ -114,17 +114,20 @@ def _reusing_step(
 
 
 def _general_step(kernel: Callable[..., Any], inputs: Slots, outputs: Slots, clear: tuple[int, ...]) -> Step:
-    single = len(outputs) == 1
-
     def step(frame: Frame) -> None:
-        values = kernel(
-            *[frame[index] if type(index) is int else [frame[each] for each in index] for index in inputs]  # type: ignore[union-attr]
-        )
-        _store(frame, outputs, (values,) if single else values)
-        for index in clear:
-            frame[index] = None
+        run_once(frame, kernel, inputs, outputs, clear)
 
     return step
+
+
+def run_once(frame: Frame, kernel: Callable[..., Any], inputs: Slots, outputs: Slots, clear: Sequence[int]) -> None:
+    """What a step does, for a kernel whose bound values are known only now; arguments as in :func:`make_step`."""
+    values = kernel(
+        *[frame[index] if type(index) is int else [frame[each] for each in index] for index in inputs]  # type: ignore[union-attr]
+    )
+    _store(frame, outputs, (values,) if len(outputs) == 1 else values)
+    for index in clear:
+        frame[index] = None
 
 
 def _store(frame: Frame, outputs: Slots, values: Sequence[Any]) -> None:
